@@ -6,3 +6,6 @@
 //! json <- log <- view <- session <- rpc <- stdio <- daemon <- main
 //! json, log <- disk <- daemon
 //! ```
+
+pub mod json;
+pub mod log;

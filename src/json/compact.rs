@@ -1,0 +1,56 @@
+//! The one-line form of a text: no white space between tokens, no raw line separator.
+
+use memchr::memchr2;
+
+/// Appends the compact form of verified JSON text: white space between tokens dropped, raw U+0085,
+/// U+2028 and U+2029 written as escapes. Every string and number keeps its spelling.
+pub fn write_compact(text: &str, out: &mut String) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if byte == b'"' {
+            let end = super::fault::string_end(bytes, at + 1);
+            escape_separators(text.get(at..end).unwrap_or(""), out);
+            at = end;
+        } else {
+            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+                out.push(char::from(byte)); // outside strings JSON is ASCII
+            }
+            at += 1;
+        }
+    }
+}
+
+/// Appends `text` with raw U+0085, U+2028 and U+2029 written as JSON escapes.
+///
+/// These characters stand only inside strings in JSON, so any JSON text may be passed.
+pub fn escape_separators(text: &str, out: &mut String) {
+    let mut rest = text;
+    while let Some((before, escape, after)) = split_at_separator(rest) {
+        out.push_str(before);
+        out.push_str(escape);
+        rest = after;
+    }
+    out.push_str(rest);
+}
+
+fn split_at_separator(text: &str) -> Option<(&str, &'static str, &str)> {
+    let mut from = 0;
+    // 0xE2 and 0xC2 begin other characters too (dashes, accents): look on until a separator is met.
+    while let Some(found) = memchr2(0xE2, 0xC2, text.as_bytes().get(from..)?) {
+        let at = from + found;
+        let rest = text.get(at..)?;
+        let escape = match rest.chars().next()? {
+            '\u{85}' => "\\u0085",
+            '\u{2028}' => "\\u2028",
+            '\u{2029}' => "\\u2029",
+            other => {
+                from = at + other.len_utf8();
+                continue;
+            }
+        };
+        let width = if escape == "\\u0085" { 2 } else { 3 };
+        return Some((text.get(..at)?, escape, rest.get(width..)?));
+    }
+    None
+}

@@ -1,0 +1,110 @@
+//! What the scanner refuses, and where that lies.
+
+use super::string::JsonStr;
+
+/// The text is not JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not JSON at byte {offset}")]
+pub struct SyntaxError {
+    /// Bytes from the start of the scanned text.
+    pub offset: usize,
+}
+
+/// What would be lost if a value went through doubles and objects (FORMAT 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FaultKind {
+    /// `-0` in any spelling that rounds to it.
+    #[error("-0 does not survive JSON; write 0")]
+    NegativeZero,
+    /// Beyond the range of a double.
+    #[error("the number is beyond the range of a double")]
+    Overflow,
+    /// The same key twice in one object.
+    #[error("the key appears twice in one object")]
+    DuplicateKey,
+}
+
+/// A fault and its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultAt {
+    /// What is lost there.
+    pub kind: FaultKind,
+    /// Bytes from the start of the checked value: a number's first byte, a key's opening quote.
+    pub offset: usize,
+}
+
+/// Longest pointer that an error carries, in bytes (PROTOCOL 5).
+const MAX_POINTER: usize = 256;
+
+/// The RFC 6901 pointer of the token at byte `offset` of verified JSON text, cut to 256 bytes.
+///
+/// One pass over the text before that byte; depth is the sender's to choose, so nothing recurses.
+pub fn pointer_at(text: &str, offset: usize) -> String {
+    enum Level<'a> {
+        Array(usize),
+        Object(&'a str),
+    }
+    let bytes = text.as_bytes();
+    let mut path: Vec<Level<'_>> = Vec::new();
+    let mut at = 0;
+    let mut key_next = false;
+    while let Some(&byte) = bytes.get(at) {
+        let token = at;
+        at += 1;
+        match byte {
+            b'{' => {
+                path.push(Level::Object("\"\""));
+                key_next = true;
+            }
+            b'[' => path.push(Level::Array(0)),
+            b'}' | b']' => {
+                path.pop();
+            }
+            b',' => match path.last_mut() {
+                Some(Level::Array(index)) => *index += 1,
+                _ => key_next = true,
+            },
+            b'"' => {
+                at = string_end(bytes, at);
+                if key_next {
+                    if let (Some(Level::Object(key)), Some(name)) = (path.last_mut(), text.get(token..at)) {
+                        *key = name;
+                    }
+                    key_next = false;
+                }
+            }
+            _ => {}
+        }
+        if token >= offset {
+            break;
+        }
+    }
+    let mut out = String::new();
+    for level in &path {
+        out.push('/');
+        match level {
+            Level::Array(index) => out.push_str(&index.to_string()),
+            Level::Object(key) => {
+                let name = JsonStr::from_verified(key).lossy();
+                out.push_str(&name.replace('~', "~0").replace('/', "~1"));
+            }
+        }
+        if out.len() > MAX_POINTER {
+            out.truncate(out.floor_char_boundary(MAX_POINTER));
+            break;
+        }
+    }
+    out
+}
+
+/// One past the closing quote of a verified string whose contents begin at `at`.
+pub(super) fn string_end(bytes: &[u8], mut at: usize) -> usize {
+    loop {
+        let rest = bytes.get(at..).unwrap_or(&[]);
+        match memchr::memchr2(b'"', b'\\', rest) {
+            Some(found) if rest.get(found) == Some(&b'"') => return at + found + 1,
+            Some(found) => at += found + 2,
+            None => return bytes.len(),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! JSON text: checked once, never turned into a tree.
+//!
+//! [`Scanner`] reads a text in one pass and says whether it is JSON, whether it is *lossless*
+//! (FORMAT 1), how deep it is and whether it is already the compact one-line form. [`Json`] is the
+//! proof of having passed: a view of verified text whose members are found by position.
+//! Nothing here knows what a session is.
+
+mod compact;
+mod equal;
+mod fault;
+mod scan;
+mod string;
+mod text;
+
+pub use compact::{escape_separators, write_compact};
+pub use equal::{equal, equal_except};
+pub use fault::{FaultAt, FaultKind, SyntaxError, pointer_at};
+pub use scan::{Checks, Scanner, Scratch, Span};
+pub use string::{JsonStr, quote, quote_into};
+pub use text::{Elements, Json, JsonText, Members, Type};
+
+/// The largest integer that a double holds exactly: 2^53 - 1.
+pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;

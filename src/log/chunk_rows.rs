@@ -1,0 +1,1 @@
+//! Packed chunk rows (FORMAT 11).

@@ -1,0 +1,148 @@
+//! An event before it has its place: what an append or a stored line says, and how it is encoded.
+
+use super::kind::Kind;
+use super::seq::Seq;
+use crate::json::{Json, JsonStr, MAX_SAFE_INTEGER, Type, write_compact};
+
+/// An event to be, over verified JSON text. Nothing of its meaning is checked yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Draft<'a> {
+    /// What the type is.
+    pub kind: Kind,
+    /// The type as JSON text.
+    pub type_text: JsonStr<'a>,
+    /// The payload.
+    pub data: Json<'a>,
+    /// `sourceEventSeqs`, `null` included.
+    pub sources: Option<Json<'a>>,
+    /// `surfaceOp`, `null` included.
+    pub surface_op: Option<Json<'a>>,
+    /// `ignorable: true`.
+    pub ignorable: bool,
+    /// Some of the texts hold white space or raw separators, and are compacted when encoded.
+    pub loose: bool,
+}
+
+/// Where the encoded parts went, in bytes of the line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Encoded {
+    pub(super) data_start: usize,
+    pub(super) data_end: usize,
+    pub(super) end: usize,
+}
+
+impl<'a> Draft<'a> {
+    /// A draft of that type and payload, with nothing else.
+    pub fn new(type_text: JsonStr<'a>, data: Json<'a>) -> Self {
+        let kind = Kind::of_text(type_text);
+        Self { kind, type_text, data, sources: None, surface_op: None, ignorable: false, loose: false }
+    }
+
+    /// An upper bound of the encoded length, in bytes, for drafts that are not loose.
+    pub fn max_len(&self) -> usize {
+        let optional = |value: Option<Json<'_>>| value.map_or(0, |json| json.text().len());
+        let fixed =
+            r#"{"type":,"seq":,"time":,"data":,"sourceEventSeqs":,"surfaceOp":,"ignorable":true}"#.len();
+        let texts = self.type_text.text().len() + self.data.text().len();
+        let separators = if self.loose { 3 * texts } else { 0 }; // a raw separator at most triples
+        fixed + 40 + texts + separators + optional(self.sources) + optional(self.surface_op)
+    }
+
+    /// Appends the event's line, without a line end.
+    pub(super) fn encode(&self, seq: Seq, time: i64, out: &mut String) -> Encoded {
+        let start = out.len();
+        let put = |text: &str, out: &mut String| {
+            if self.loose { write_compact(text, out) } else { out.push_str(text) }
+        };
+        let mut number = itoa::Buffer::new();
+        out.push_str("{\"type\":");
+        put(self.type_text.text(), out);
+        out.push_str(",\"seq\":");
+        out.push_str(number.format(seq.get()));
+        out.push_str(",\"time\":");
+        out.push_str(number.format(time));
+        out.push_str(",\"data\":");
+        let data_start = out.len() - start;
+        put(self.data.text(), out);
+        let data_end = out.len() - start;
+        if let Some(sources) = self.sources {
+            out.push_str(",\"sourceEventSeqs\":");
+            put(sources.text(), out);
+        }
+        if let Some(surface_op) = self.surface_op {
+            out.push_str(",\"surfaceOp\":");
+            put(surface_op.text(), out);
+        }
+        if self.ignorable {
+            out.push_str(",\"ignorable\":true");
+        }
+        out.push('}');
+        Encoded { data_start, data_end, end: out.len() - start }
+    }
+}
+
+/// Why a value is not an event envelope (FORMAT 2).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvelopeError {
+    /// Not an object.
+    #[error("an event must be an object")]
+    NotAnObject,
+    /// A member that envelopes do not have.
+    #[error("an event has no member {0:?}; put it into data")]
+    UnknownMember(String),
+    /// A member that must be there.
+    #[error("an event needs the member {0:?}")]
+    Missing(&'static str),
+    /// `type` is not a string.
+    #[error("an event's type must be a string")]
+    Type,
+    /// `seq` is not a non-negative safe integer.
+    #[error("an event's seq must be a non-negative safe integer")]
+    Seq,
+    /// `time` is not a safe integer.
+    #[error("an event's time must be a safe integer in milliseconds")]
+    Time,
+    /// `ignorable` is there and not `true`.
+    #[error("an event's ignorable must be true or absent")]
+    Ignorable,
+}
+
+/// Reads an event envelope as seeds and stored logs hold it; `loose` as the scanner said.
+///
+/// The answer is the event's own seq and time and the rest as a draft. Member order does not matter.
+pub fn read_event(value: Json<'_>, loose: bool) -> Result<(Seq, i64, Draft<'_>), EnvelopeError> {
+    if value.kind() != Type::Object {
+        return Err(EnvelopeError::NotAnObject);
+    }
+    let (mut kind, mut seq, mut time, mut data) = (None, None, None, None);
+    let (mut sources, mut surface_op, mut ignorable) = (None, None, None);
+    for (key, member) in value.members() {
+        let name = key.lossy();
+        let slot = match &*name {
+            "type" => &mut kind,
+            "seq" => &mut seq,
+            "time" => &mut time,
+            "data" => &mut data,
+            "sourceEventSeqs" => &mut sources,
+            "surfaceOp" => &mut surface_op,
+            "ignorable" => &mut ignorable,
+            _ => return Err(EnvelopeError::UnknownMember(name.chars().take(60).collect())),
+        };
+        *slot = Some(member);
+    }
+    let type_text = kind.ok_or(EnvelopeError::Missing("type"))?.as_str().ok_or(EnvelopeError::Type)?;
+    let seq = seq.ok_or(EnvelopeError::Missing("seq"))?.as_safe_uint().and_then(Seq::new);
+    let time = time.ok_or(EnvelopeError::Missing("time"))?.as_safe_int();
+    let data = data.ok_or(EnvelopeError::Missing("data"))?;
+    if ignorable.is_some_and(|value| value.as_bool() != Some(true)) {
+        return Err(EnvelopeError::Ignorable);
+    }
+    let draft =
+        Draft { sources, surface_op, ignorable: ignorable.is_some(), loose, ..Draft::new(type_text, data) };
+    Ok((seq.ok_or(EnvelopeError::Seq)?, time.ok_or(EnvelopeError::Time)?, draft))
+}
+
+/// Whether a number may stand as an event's time.
+pub(super) fn is_time(value: i64) -> bool {
+    value.unsigned_abs() <= MAX_SAFE_INTEGER
+}

@@ -1,0 +1,139 @@
+//! One committed event, read from its line.
+
+use super::kind::Kind;
+use super::seq::Seq;
+use crate::json::{Json, JsonStr};
+
+/// Where the parts of an encoded event stand in its line, which begins where the line before ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meta {
+    /// One past the closing brace, in bytes of the segment; a `\n` follows.
+    pub(super) end: u32,
+    /// First byte of `data`, in bytes of the line.
+    pub(super) data_start: u32,
+    /// One past the last byte of `data`.
+    pub(super) data_end: u32,
+    pub(super) kind: Kind,
+}
+
+/// A committed event: `{type, seq, time, data, sourceEventSeqs?, surfaceOp?, ignorable?}` in that
+/// order, compact, on one line (PROTOCOL 4).
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    line: &'a str,
+    meta: Meta,
+    seq: Seq,
+}
+
+impl<'a> Event<'a> {
+    pub(super) fn new(line: &'a str, meta: Meta, seq: Seq) -> Self {
+        Self { line, meta, seq }
+    }
+
+    /// The whole event as JSON text, without a line end.
+    pub fn line(self) -> &'a str {
+        self.line
+    }
+
+    /// Its position.
+    pub fn seq(self) -> Seq {
+        self.seq
+    }
+
+    /// What it is.
+    pub fn kind(self) -> Kind {
+        self.meta.kind
+    }
+
+    /// The head up to the data: `{"type":…,"seq":…,"time":…,"data":`.
+    fn head(self) -> &'a str {
+        self.line.get(..self.meta.data_start as usize).unwrap_or("")
+    }
+
+    /// The type as JSON text.
+    pub fn type_text(self) -> JsonStr<'a> {
+        let json = Json::from_verified(self.line);
+        let first = json.members().next().and_then(|(_, value)| value.as_str());
+        first.unwrap_or(JsonStr::from_verified("\"\""))
+    }
+
+    /// Milliseconds since the Unix epoch, as the writer's clock said; may be negative.
+    pub fn time(self) -> i64 {
+        let head = self.head();
+        let digits = head.strip_suffix(",\"data\":").unwrap_or(head);
+        let start = digits.rfind(':').map_or(0, |colon| colon + 1);
+        digits.get(start..).and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// The payload.
+    pub fn data(self) -> Json<'a> {
+        let range = self.meta.data_start as usize..self.meta.data_end as usize;
+        Json::from_verified(self.line.get(range).unwrap_or("null"))
+    }
+
+    /// What follows the data: members after a comma, then the closing brace.
+    fn tail(self) -> &'a str {
+        self.line.get(self.meta.data_end as usize..).unwrap_or("}")
+    }
+
+    fn tail_member(self, name: &str) -> Option<Json<'a>> {
+        let mut rest = self.tail();
+        if rest.len() <= 1 {
+            return None;
+        }
+        // The tail reads as an object once its leading comma is an opening brace; walk it in place.
+        while let Some(after) = rest.strip_prefix(",\"") {
+            let (key, value_on) = after.split_once("\":")?;
+            let value = leading_value(value_on);
+            if key == name {
+                return Some(value);
+            }
+            rest = value_on.get(value.text().len()..)?;
+        }
+        None
+    }
+
+    /// The cited events, as written.
+    pub fn source_event_seqs(self) -> Option<Json<'a>> {
+        self.tail_member("sourceEventSeqs")
+    }
+
+    /// The surface marker, as written.
+    pub fn surface_op(self) -> Option<Json<'a>> {
+        self.tail_member("surfaceOp")
+    }
+
+    /// Whether readers that do not know the type may pass it over.
+    pub fn ignorable(self) -> bool {
+        self.tail().ends_with(",\"ignorable\":true}")
+    }
+}
+
+/// The JSON value at the start of verified text that goes on after it.
+fn leading_value(text: &str) -> Json<'_> {
+    let bytes = text.as_bytes();
+    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    for (at, &byte) in bytes.iter().enumerate() {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            if in_string || depth > 0 {
+                continue;
+            }
+            return Json::from_verified(text.get(..=at).unwrap_or("null"));
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth > 1 => depth -= 1,
+            b'}' | b']' if depth == 1 => return Json::from_verified(text.get(..=at).unwrap_or("null")),
+            b'}' | b']' | b',' if depth == 0 => return Json::from_verified(text.get(..at).unwrap_or("null")),
+            _ => {}
+        }
+    }
+    Json::from_verified(text)
+}

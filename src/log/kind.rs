@@ -1,0 +1,126 @@
+//! The event vocabulary of format version 0.
+
+use crate::json::JsonStr;
+
+/// What an event is, as far as this store reads it.
+///
+/// Types that the store only keeps are [`Kind::Known`]; everything else is [`Kind::Other`], which
+/// loads only where its log marks it `ignorable` or a client has declared it (PROTOCOL 2 and 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+#[repr(u8)]
+pub enum Kind {
+    UserMessage,
+    AssistantMessage,
+    ToolResult,
+    AssistantChunk,
+    ToolCall,
+    TurnStart,
+    TurnEnd,
+    StepStart,
+    StepEnd,
+    TodoWrite,
+    RequestHeader,
+    RequestContext,
+    SessionEndSeed,
+    SessionTitle,
+    SessionTitleLlmRequest,
+    CompactionStart,
+    CompactionSummary,
+    CompactionPrune,
+    CompactionEnd,
+    /// In the load vocabulary; no projection reads it.
+    Known,
+    /// Outside the vocabulary.
+    Other,
+}
+
+impl Kind {
+    /// The kind of a type.
+    pub fn of(name: &str) -> Self {
+        match name {
+            "user/message" => Self::UserMessage,
+            "assistant/message" => Self::AssistantMessage,
+            "tool/result" => Self::ToolResult,
+            "assistant/chunk" => Self::AssistantChunk,
+            "tool/call" => Self::ToolCall,
+            "turn/start" => Self::TurnStart,
+            "turn/end" => Self::TurnEnd,
+            "step/start" => Self::StepStart,
+            "step/end" => Self::StepEnd,
+            "todo/write" => Self::TodoWrite,
+            "request/header" => Self::RequestHeader,
+            "request/context" => Self::RequestContext,
+            "session/end-seed" => Self::SessionEndSeed,
+            "session/title" => Self::SessionTitle,
+            "session/title-llm-request" => Self::SessionTitleLlmRequest,
+            "compaction/start" => Self::CompactionStart,
+            "compaction/summary" => Self::CompactionSummary,
+            "compaction/prune" => Self::CompactionPrune,
+            "compaction/end" => Self::CompactionEnd,
+            _ if KEPT.binary_search(&name).is_ok() => Self::Known,
+            _ => Self::Other,
+        }
+    }
+
+    /// The kind of a type as it stands in JSON text, whatever its escapes.
+    pub fn of_text(text: JsonStr<'_>) -> Self {
+        text.decode().map_or(Self::Other, |name| Self::of(&name))
+    }
+
+    /// Whether events of this kind join the surface (FORMAT 2).
+    pub fn is_surface(self) -> bool {
+        matches!(self, Self::UserMessage | Self::AssistantMessage | Self::ToolResult)
+    }
+
+    /// Types of other times that this format refuses everywhere (FORMAT 2.1, 14).
+    pub fn is_retired(name: &str) -> bool {
+        matches!(name, "request/header-delta" | "mode/set" | "steering/message")
+    }
+}
+
+/// The load vocabulary (FORMAT 3) beside the types that a projection reads; sorted.
+const KEPT: [&str; 29] = [
+    "agent-preset/selected",
+    "agent/inbox/spliced",
+    "approval/asked",
+    "approval/decided",
+    "approval/policy",
+    "command/done",
+    "command/run",
+    "feedback/record",
+    "goal/change",
+    "hook/invoked",
+    "hook/result",
+    "llm/retry",
+    "llm/retry-started",
+    "permission/preset",
+    "plan/mode",
+    "sandbox/mode",
+    "schedule/change",
+    "subagent/descriptor",
+    "team/member",
+    "team/message/delivered",
+    "team/message/queued",
+    "team/task",
+    "tool-workflow/agent-end",
+    "tool-workflow/agent-start",
+    "tool-workflow/run-end",
+    "tool-workflow/run-start",
+    "tool/code-dispatch",
+    "tool/code-dispatch-start",
+    "web/deepseek-search-llm-request",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vocabulary_is_sorted_and_has_48_types() {
+        assert!(KEPT.is_sorted());
+        assert_eq!(KEPT.len() + 19, 48);
+        assert_eq!(Kind::of("team/message/queued"), Kind::Known);
+        assert_eq!(Kind::of("user/messages"), Kind::Other);
+    }
+}

@@ -1,0 +1,221 @@
+//! The log: shared sealed segments and an open tail.
+
+use std::sync::Arc;
+
+use imbl::Vector;
+
+use super::draft::{Draft, is_time};
+use super::event::Event;
+use super::segment::{Lines, Segment};
+use super::seq::{Offset, Seq};
+
+/// A sealed segment and how much of it this log sees: a fork may end inside one.
+#[derive(Clone, Debug)]
+struct Part {
+    segment: Arc<Segment>,
+    count: u32,
+}
+
+/// An append-only sequence of encoded events.
+///
+/// Cloning, forking and cutting share the sealed segments, so their cost does not follow the length.
+#[derive(Debug)]
+pub struct Log {
+    parts: Vector<Part>,
+    tail: Segment,
+}
+
+/// Bytes of a log's first segment; each next one doubles, up to [`SEGMENT_MAX`].
+const SEGMENT_MIN: usize = 1 << 10;
+const SEGMENT_MAX: usize = 1 << 20;
+
+impl Default for Log {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Log {
+    /// An empty log. It claims no memory.
+    pub fn new() -> Self {
+        Self { parts: Vector::new(), tail: Segment::new(Offset::ZERO, 0) }
+    }
+
+    /// Events held: the seq that the next one gets.
+    pub fn len(&self) -> Offset {
+        self.tail.first().plus(u64::from(self.tail.len()))
+    }
+
+    /// Whether it holds no event.
+    pub fn is_empty(&self) -> bool {
+        self.len() == Offset::ZERO
+    }
+
+    /// Encodes an event at the end and gives its seq. `time` must be a safe integer.
+    ///
+    /// True after the call: a new segment was begun for it, so that a caller who keeps states per
+    /// segment can take one.
+    pub fn push(&mut self, draft: &Draft<'_>, time: i64) -> (Seq, bool) {
+        debug_assert!(is_time(time));
+        let need = draft.max_len() + 1;
+        let fresh = self.tail.room() < need;
+        if fresh {
+            let next = (self.tail.capacity() * 2).clamp(SEGMENT_MIN, SEGMENT_MAX).max(need);
+            self.seal(next);
+        }
+        (self.tail.push(draft, time), fresh)
+    }
+
+    /// Shares the tail, so that what follows goes into a new segment.
+    fn seal(&mut self, next_capacity: usize) {
+        let next = Segment::new(self.len(), next_capacity);
+        let mut sealed = std::mem::replace(&mut self.tail, next);
+        if !sealed.is_empty() {
+            sealed.shrink();
+            let count = sealed.len();
+            self.parts.push_back(Part { segment: Arc::new(sealed), count });
+        }
+    }
+
+    /// The part that holds `seq`, by index.
+    fn part_of(&self, seq: Seq) -> Option<&Part> {
+        let at = match self.parts.binary_search_by(|part| part.segment.first().cmp(&seq.before())) {
+            Ok(at) => at,
+            Err(after) => after.checked_sub(1)?,
+        };
+        self.parts.get(at)
+    }
+
+    /// The event at `seq`.
+    pub fn get(&self, seq: Seq) -> Option<Event<'_>> {
+        if let Some(at) = seq.get().checked_sub(self.tail.first().get()) {
+            return self.tail.event(u32::try_from(at).ok()?);
+        }
+        let part = self.part_of(seq)?;
+        let at = u32::try_from(seq.get() - part.segment.first().get()).ok()?;
+        if at < part.count { part.segment.event(at) } else { None }
+    }
+
+    /// The last event.
+    pub fn last(&self) -> Option<Event<'_>> {
+        self.len().last().and_then(|seq| self.get(seq))
+    }
+
+    /// The events from `from` up to, not including, `to`; both ends are cut to the log.
+    pub fn range(&self, from: Offset, to: Offset) -> Range<'_> {
+        let to = to.min(self.len());
+        Range { log: self, next: from.min(to), end: to, run: None }
+    }
+
+    /// All events.
+    pub fn iter(&self) -> Range<'_> {
+        self.range(Offset::ZERO, self.len())
+    }
+
+    /// A segment with the seq of its first event and the count of its visible ones, that holds `seq`.
+    fn run_at(&self, seq: Seq) -> Option<(&Segment, u32)> {
+        if seq.before() >= self.tail.first() {
+            return Some((&self.tail, self.tail.len()));
+        }
+        let part = self.part_of(seq)?;
+        Some((&part.segment, part.count))
+    }
+
+    /// The lines of `from..to` in contiguous runs, each line ended by `\n`.
+    pub fn lines(&self, from: Offset, to: Offset) -> Lines<'_> {
+        let to = to.min(self.len());
+        let mut at = from.min(to);
+        let mut runs = Vec::new();
+        while at < to {
+            let Some((segment, count)) = self.run_at(at.next()) else { break };
+            let first = segment.first().get();
+            let until = (first + u64::from(count)).min(to.get());
+            runs.push(segment.lines((at.get() - first) as u32, (until - first) as u32));
+            at = Offset::ZERO.plus(until);
+        }
+        Lines { runs: runs.into_iter() }
+    }
+
+    /// A log of the first `length` events, which shares them with this one. The length is cut to the log.
+    pub fn fork(&mut self, length: Offset) -> Self {
+        if length > self.tail.first() {
+            self.seal(0);
+        }
+        let mut child = Self { parts: self.parts.clone(), tail: Segment::new(self.len(), 0) };
+        child.truncate(length);
+        child
+    }
+
+    /// Forgets the events from `length` on: they were never written. Shared segments stay whole for others.
+    pub fn truncate(&mut self, length: Offset) {
+        if length >= self.len() {
+            return;
+        }
+        if let Some(keep) = length.get().checked_sub(self.tail.first().get()) {
+            self.tail.truncate(keep as u32);
+            return;
+        }
+        while let Some(mut part) = self.parts.pop_back() {
+            let first = part.segment.first();
+            if first < length {
+                part.count = part.count.min((length.get() - first.get()) as u32);
+                self.parts.push_back(part);
+                break;
+            }
+        }
+        self.tail = Segment::new(length, 0);
+    }
+
+    /// Bytes of memory that this log's lines and indexes take, shared ones included.
+    pub fn footprint(&self) -> usize {
+        self.parts.iter().map(|part| part.segment.footprint()).sum::<usize>() + self.tail.footprint()
+    }
+}
+
+/// Iterator over consecutive events, from both ends.
+#[derive(Clone)]
+pub struct Range<'a> {
+    log: &'a Log,
+    next: Offset,
+    end: Offset,
+    run: Option<(&'a Segment, u32)>,
+}
+
+impl<'a> Iterator for Range<'a> {
+    type Item = Event<'a>;
+
+    fn next(&mut self) -> Option<Event<'a>> {
+        if self.next >= self.end {
+            return None;
+        }
+        let seq = self.next.next();
+        let inside = |(segment, count): &(&Segment, u32)| {
+            let first = segment.first().get();
+            (first..first + u64::from(*count)).contains(&seq.get())
+        };
+        if !self.run.as_ref().is_some_and(inside) {
+            self.run = self.log.run_at(seq);
+        }
+        let (segment, _) = self.run?;
+        self.next = seq.after();
+        segment.event((seq.get() - segment.first().get()) as u32)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = (self.end.get() - self.next.get()) as usize;
+        (left, Some(left))
+    }
+}
+
+impl DoubleEndedIterator for Range<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.next >= self.end {
+            return None;
+        }
+        let seq = self.end.last()?;
+        self.end = seq.before();
+        self.log.get(seq)
+    }
+}
+
+impl ExactSizeIterator for Range<'_> {}

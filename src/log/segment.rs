@@ -1,0 +1,106 @@
+//! A run of encoded events in one allocation.
+
+use super::draft::Draft;
+use super::event::{Event, Meta};
+use super::seq::{Offset, Seq};
+
+/// Lines of consecutive events, each ended by `\n`, with an index. A log appends to an open segment;
+/// a sealed one never changes and is shared by forks and readers.
+#[derive(Debug)]
+pub(super) struct Segment {
+    first: Offset,
+    text: String,
+    index: Vec<Meta>,
+}
+
+impl Segment {
+    pub(super) fn new(first: Offset, capacity: usize) -> Self {
+        Self { first, text: String::with_capacity(capacity), index: Vec::new() }
+    }
+
+    /// Events held.
+    pub(super) fn len(&self) -> u32 {
+        self.index.len() as u32
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    pub(super) fn first(&self) -> Offset {
+        self.first
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.text.capacity()
+    }
+
+    /// Bytes that fit without moving the text.
+    pub(super) fn room(&self) -> usize {
+        self.text.capacity() - self.text.len()
+    }
+
+    /// Bytes claimed: text and index.
+    pub(super) fn footprint(&self) -> usize {
+        self.text.capacity() + self.index.capacity() * size_of::<Meta>()
+    }
+
+    pub(super) fn push(&mut self, draft: &Draft<'_>, time: i64) -> Seq {
+        let seq = self.first.plus(u64::from(self.len())).next();
+        let start = self.text.len();
+        let encoded = draft.encode(seq, time, &mut self.text);
+        self.text.push('\n');
+        self.index.push(Meta {
+            end: (start + encoded.end) as u32,
+            data_start: encoded.data_start as u32,
+            data_end: encoded.data_end as u32,
+            kind: draft.kind,
+        });
+        seq
+    }
+
+    /// First byte of the line at `at`, or the end of the text.
+    fn line_start(&self, at: u32) -> usize {
+        match at.checked_sub(1) {
+            None => 0,
+            Some(before) => {
+                self.index.get(before as usize).map_or(self.text.len(), |meta| meta.end as usize + 1)
+            }
+        }
+    }
+
+    pub(super) fn event(&self, at: u32) -> Option<Event<'_>> {
+        let meta = *self.index.get(at as usize)?;
+        let line = self.text.get(self.line_start(at)..meta.end as usize)?;
+        Some(Event::new(line, meta, self.first.plus(u64::from(at)).next()))
+    }
+
+    /// The lines of events `from..to`, each with its line end.
+    pub(super) fn lines(&self, from: u32, to: u32) -> &str {
+        self.text.get(self.line_start(from)..self.line_start(to)).unwrap_or("")
+    }
+
+    pub(super) fn truncate(&mut self, count: u32) {
+        let end = self.line_start(count);
+        self.text.truncate(end);
+        self.index.truncate(count as usize);
+    }
+
+    pub(super) fn shrink(&mut self) {
+        self.text.shrink_to_fit();
+        self.index.shrink_to_fit();
+    }
+}
+
+/// Iterator over contiguous runs of lines, each line ended by `\n`: what is written to disk.
+pub struct Lines<'a> {
+    pub(super) runs: std::vec::IntoIter<&'a str>,
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        self.runs.next()
+    }
+}
