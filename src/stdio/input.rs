@@ -13,7 +13,7 @@ pub enum Filled {
     Bytes(usize),
     /// Nothing yet: wait and try again (a non-blocking descriptor, or another reader was faster).
     NotReady,
-    /// The input has ended and [`Lines::finish`] was called; so it stays.
+    /// The input has ended, for good. [`Lines::finish`] was called: take frames once more.
     End,
 }
 

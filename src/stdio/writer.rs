@@ -216,3 +216,27 @@ impl Shared {
         self.waker.wake();
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::pipe;
+
+    use super::*;
+    use crate::stdio::wake_pair;
+
+    #[test]
+    fn memory_follows_the_bytes_counted() {
+        let (_reader, writer) = pipe().unwrap();
+        let backlog = Backlog::start(writer.into(), usize::MAX, wake_pair().unwrap().0).unwrap();
+        // Small answers in big buffers, then middling ones that cannot be joined in pairs.
+        for len in std::iter::repeat_n(100, 20_000).chain(std::iter::repeat_n(JOIN / 2 + 1, 50)) {
+            let mut lines = Vec::with_capacity(RECYCLE);
+            lines.resize(len, b'x');
+            backlog.push(&mut lines, 0);
+        }
+        let held: usize = backlog.0.lock().queue.iter().map(|piece| piece.bytes.capacity()).sum();
+        assert!(backlog.bytes() > 8_000_000);
+        assert!(held <= 2 * backlog.bytes(), "{held} held for {}", backlog.bytes());
+    }
+}
