@@ -9,4 +9,5 @@
 
 pub mod json;
 pub mod log;
+pub mod stdio;
 pub mod view;

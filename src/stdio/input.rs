@@ -1,0 +1,65 @@
+//! One big read at a time.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use super::{Lines, StdioError, fd};
+
+/// What one read brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filled {
+    /// So many new bytes.
+    Bytes(usize),
+    /// Nothing yet: wait and try again (a non-blocking descriptor, or another reader was faster).
+    NotReady,
+    /// The input has ended, for good. [`Lines::finish`] was called: take frames once more.
+    End,
+}
+
+/// The reading end of the protocol.
+#[derive(Debug)]
+pub struct Input {
+    fd: OwnedFd,
+    ended: bool,
+}
+
+impl Input {
+    /// Reads from `fd`, blocking or not.
+    pub fn new(fd: OwnedFd) -> Self {
+        Self { fd, ended: false }
+    }
+
+    /// Reads once into `lines`. On a blocking descriptor this waits unless [`wait`](super::wait) said that
+    /// input is ready.
+    ///
+    /// # Errors
+    /// [`StdioError::Read`] for a hard error, once; the input has ended then, and a partial line is not taken for
+    /// a whole one.
+    pub fn fill(&mut self, lines: &mut Lines) -> Result<Filled, StdioError> {
+        if self.ended {
+            return Ok(Filled::End);
+        }
+        match fd::read(self.fd.as_fd(), lines.spare()) {
+            Ok(0) => {
+                self.ended = true;
+                lines.finish();
+                Ok(Filled::End)
+            }
+            Ok(n) => {
+                lines.commit(n);
+                Ok(Filled::Bytes(n))
+            }
+            Err(Errno::AGAIN) => Ok(Filled::NotReady),
+            Err(errno) => {
+                self.ended = true;
+                Err(StdioError::Read(errno.into()))
+            }
+        }
+    }
+
+    /// The descriptor to wait for; `None` once the input has ended.
+    pub fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.ended).then(|| self.fd.as_fd())
+    }
+}

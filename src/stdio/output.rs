@@ -1,0 +1,190 @@
+//! The adaptive writer, owner's side.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::fs::{FileType, fstat};
+use rustix::io::Errno;
+use rustix::pipe::PIPE_BUF;
+
+use super::writer::Backlog;
+use super::{StdioError, Waker, fd};
+
+/// Buffers up to this many bytes are tried without the writer thread. Above it the copy into the pipe costs more
+/// than waking the thread, which then runs beside the owner's next chunk.
+const INLINE_MAX: usize = 16 * 1024;
+
+/// How [`Output::drain`] ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drained {
+    /// Everything handed over was written.
+    All,
+    /// The reader is gone, or writing failed.
+    Closed,
+    /// Time was up with this many bytes unwritten.
+    TimedOut(usize),
+}
+
+/// How to write without the risk of blocking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Inline {
+    /// The kernel takes a per-call "do not wait".
+    NoWait,
+    /// Up to `PIPE_BUF` bytes after each `poll` that says writable: that much a pipe guarantees.
+    Polled,
+    /// A terminal or another device, of which nothing is known.
+    Never,
+}
+
+/// The writing end of the protocol: takes whole lines, keeps their order, never makes the owner wait.
+///
+/// What is small and fits is written by the owner at once; everything else goes to a thread. Dropping it does not
+/// wait: [`drain`](Self::drain) first. The thread ends when all is written or the reader is gone.
+#[derive(Debug)]
+pub struct Output {
+    backlog: Backlog,
+    inline: Inline,
+}
+
+impl Output {
+    /// Writes to `fd`, blocking or not; its flags are left alone, as the client may share them. `bound` is the
+    /// number of unread bytes up to which the owner means to go on: `waker` wakes it when
+    /// [`queued_bytes`](Self::queued_bytes) comes back to it from above, and when writing has failed.
+    ///
+    /// # Errors
+    /// [`StdioError::Thread`] when the writer thread cannot be started.
+    pub fn new(fd: OwnedFd, bound: usize, waker: Waker) -> Result<Self, StdioError> {
+        Ok(Self { backlog: Backlog::start(fd, bound, waker)?, inline: Inline::NoWait })
+    }
+
+    /// Takes whole lines, ends included, and leaves an empty buffer to go on with. Never blocks. Once
+    /// [`closed`](Self::closed), the bytes are dropped.
+    pub fn hand_over(&mut self, lines: &mut Vec<u8>) {
+        let mut written = 0;
+        // Nothing queued means that the thread has nothing in its hands either, so order holds.
+        if lines.len() <= INLINE_MAX && self.backlog.bytes() == 0 && !self.closed() {
+            match self.write_inline(lines) {
+                Ok(n) => written = n,
+                Err(errno) => self.backlog.fail(errno),
+            }
+        }
+        if written < lines.len() {
+            self.backlog.push(lines, written);
+        }
+        lines.clear();
+    }
+
+    /// Bytes handed over and not yet taken by the kernel.
+    pub fn queued_bytes(&self) -> usize {
+        self.backlog.bytes()
+    }
+
+    /// Whether more is queued than the bound: time to stop reading until woken.
+    pub fn over_bound(&self) -> bool {
+        self.backlog.bytes() > self.backlog.bound()
+    }
+
+    /// Whether the reader is gone or writing has failed for good.
+    pub fn closed(&self) -> bool {
+        self.backlog.closed()
+    }
+
+    /// Waits until all is written, the output is closed or `timeout` is over.
+    pub fn drain(&self, timeout: Duration) -> Drained {
+        let left = self.backlog.wait_empty(timeout);
+        if self.closed() {
+            Drained::Closed
+        } else if left == 0 {
+            Drained::All
+        } else {
+            Drained::TimedOut(left)
+        }
+    }
+
+    /// The descriptor to watch for its reader's end; `None` once closed.
+    pub fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.closed()).then(|| self.backlog.fd())
+    }
+
+    /// Writes what fits now and says how much that was.
+    fn write_inline(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        if self.inline == Inline::NoWait {
+            match fd::write_now(self.backlog.fd(), bytes) {
+                Err(Errno::AGAIN) => return Ok(0),
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                    self.inline = without_nowait(self.backlog.fd());
+                }
+                other => return other,
+            }
+        }
+        let mut written = 0;
+        if self.inline == Inline::Polled {
+            for piece in bytes.chunks(PIPE_BUF) {
+                if !fd::writable_now(self.backlog.fd()) {
+                    break;
+                }
+                match fd::write(self.backlog.fd(), piece) {
+                    Ok(n) if n == piece.len() => written += n,
+                    Ok(n) => return Ok(written + n),
+                    Err(Errno::AGAIN) => break,
+                    Err(errno) => return Err(errno),
+                }
+            }
+        }
+        Ok(written)
+    }
+}
+
+/// What is safe where the kernel has no per-call flag.
+fn without_nowait(fd: BorrowedFd<'_>) -> Inline {
+    match fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+        Ok(FileType::Fifo | FileType::Socket | FileType::RegularFile) => Inline::Polled,
+        _ => Inline::Never,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::{Read, Write, pipe};
+
+    use super::*;
+    use crate::stdio::wake_pair;
+
+    fn old_kernel(fd: impl Into<OwnedFd>) -> Output {
+        let mut output = Output::new(fd.into(), 1 << 20, wake_pair().unwrap().0).unwrap();
+        output.inline = without_nowait(output.backlog.fd());
+        output
+    }
+
+    #[test]
+    fn without_the_per_call_flag_a_pipe_is_polled_and_nothing_is_lost() {
+        let (mut reader, writer) = pipe().unwrap();
+        let mut output = old_kernel(writer);
+        assert_eq!(output.inline, Inline::Polled);
+        let mut expected = Vec::new();
+        // Fills the pipe in uneven steps, so that all of: whole, in part, not at all.
+        for n in 0..400 {
+            let mut lines = Vec::new();
+            writeln!(lines, "{n} {}", "-".repeat(n * 37)).unwrap();
+            expected.extend_from_slice(&lines);
+            output.hand_over(&mut lines);
+        }
+        assert!(output.queued_bytes() > 0);
+        let mut seen = vec![0; expected.len()];
+        reader.read_exact(&mut seen).unwrap();
+        assert!(seen == expected);
+        assert_eq!(output.drain(Duration::from_secs(60)), Drained::All);
+        output.hand_over(&mut b"at once\n".to_vec());
+        assert_eq!(output.queued_bytes(), 0);
+    }
+
+    #[test]
+    fn a_device_is_left_to_the_thread() {
+        let null = std::fs::File::create("/dev/null").unwrap();
+        let mut output = old_kernel(null);
+        assert_eq!(output.inline, Inline::Never);
+        output.hand_over(&mut b"line\n".to_vec());
+        assert_eq!(output.drain(Duration::from_secs(60)), Drained::All);
+    }
+}

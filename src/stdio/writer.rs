@@ -1,0 +1,242 @@
+//! The adaptive writer, thread's side: a counted queue of buffers and who empties it.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use super::{StdioError, Waker, fd};
+
+/// Waiting buffers are joined up to this size: what waits costs its bytes, not a buffer per answer.
+const JOIN: usize = 256 * 1024;
+/// One write at most, so that `queued_bytes` moves while a long answer is being read.
+const STEP: usize = 256 * 1024;
+/// Buffers up to this capacity are used again, so many of them.
+const RECYCLE: usize = 1024 * 1024;
+const SPARES: usize = 4;
+
+/// What waits to be written. The owner pushes; the thread writes.
+#[derive(Debug)]
+pub(super) struct Backlog(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    fd: OwnedFd,
+    bound: usize,
+    waker: Waker,
+    /// Bytes in the queue and in the thread's hands. Goes up and to zero under the lock.
+    bytes: AtomicUsize,
+    closed: AtomicBool,
+    state: Mutex<State>,
+    /// There is work, or it is time to stop.
+    work: Condvar,
+    /// Nothing is left, or writing has failed.
+    empty: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: VecDeque<Piece>,
+    spares: Vec<Vec<u8>>,
+    stop: bool,
+}
+
+#[derive(Debug)]
+struct Piece {
+    bytes: Vec<u8>,
+    /// Where the unwritten part starts.
+    from: usize,
+}
+
+impl Backlog {
+    pub(super) fn start(fd: OwnedFd, bound: usize, waker: Waker) -> Result<Self, StdioError> {
+        let shared = Arc::new(Shared {
+            fd,
+            bound,
+            waker,
+            bytes: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            state: Mutex::default(),
+            work: Condvar::new(),
+            empty: Condvar::new(),
+        });
+        let name = "stdout";
+        let thread = Arc::clone(&shared);
+        thread::Builder::new()
+            .name(name.into())
+            .spawn(move || thread.run())
+            .map_err(|source| StdioError::Thread { name, source })?;
+        Ok(Self(shared))
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.fd.as_fd()
+    }
+
+    pub(super) fn bound(&self) -> usize {
+        self.0.bound
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.0.bytes.load(Ordering::Acquire)
+    }
+
+    pub(super) fn closed(&self) -> bool {
+        self.0.closed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn fail(&self, errno: Errno) {
+        self.0.fail(errno);
+    }
+
+    /// Queues `lines[from..]` and leaves an empty buffer in its place.
+    pub(super) fn push(&self, lines: &mut Vec<u8>, from: usize) {
+        let new = lines.len().saturating_sub(from);
+        let mut state = self.0.lock();
+        if self.closed() {
+            lines.clear();
+            return;
+        }
+        let waiting = !state.queue.is_empty();
+        match state.queue.back_mut() {
+            Some(last) if last.bytes.len() + new <= JOIN => {
+                last.bytes.extend_from_slice(lines.get(from..).unwrap_or_default());
+                lines.clear();
+            }
+            _ => {
+                let mut bytes = std::mem::replace(lines, state.spares.pop().unwrap_or_default());
+                // In a backlog, memory has to follow the bytes counted.
+                if waiting && bytes.capacity() / 2 > bytes.len() {
+                    bytes.shrink_to_fit();
+                }
+                state.queue.push_back(Piece { bytes, from });
+            }
+        }
+        self.0.bytes.fetch_add(new, Ordering::AcqRel);
+        drop(state);
+        self.0.work.notify_one();
+    }
+
+    /// Waits until nothing is left or writing has failed; the bytes left.
+    pub(super) fn wait_empty(&self, timeout: Duration) -> usize {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut state = self.0.lock();
+        while self.bytes() > 0 && !self.closed() {
+            let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                break;
+            }
+            state = self.0.empty.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        self.bytes()
+    }
+}
+
+impl Drop for Backlog {
+    fn drop(&mut self) {
+        self.0.lock().stop = true;
+        self.0.work.notify_one();
+    }
+}
+
+impl Shared {
+    /// Nothing under the lock can be left half done by a panic.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        while let Some(piece) = self.next() {
+            if let Err(errno) = self.write(&piece) {
+                self.fail(errno);
+                return;
+            }
+            self.recycle(piece.bytes);
+        }
+    }
+
+    /// The next piece, when there is one; `None` when there will be no more.
+    fn next(&self) -> Option<Piece> {
+        let mut state = self.lock();
+        loop {
+            if let Some(piece) = state.queue.pop_front() {
+                return Some(piece);
+            }
+            self.empty.notify_all();
+            if state.stop || self.closed.load(Ordering::Acquire) {
+                return None;
+            }
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn write(&self, piece: &Piece) -> Result<(), Errno> {
+        let mut rest = piece.bytes.get(piece.from..).unwrap_or_default();
+        while !rest.is_empty() {
+            let step = rest.get(..STEP).unwrap_or(rest);
+            let n = fd::write_patiently(self.fd.as_fd(), step)?;
+            rest = rest.get(n..).unwrap_or_default();
+            let before = self.bytes.fetch_sub(n, Ordering::AcqRel);
+            if before > self.bound && before - n <= self.bound {
+                self.waker.wake();
+            }
+        }
+        Ok(())
+    }
+
+    fn recycle(&self, mut bytes: Vec<u8>) {
+        if bytes.capacity() <= RECYCLE {
+            bytes.clear();
+            let mut state = self.lock();
+            if state.spares.len() < SPARES {
+                state.spares.push(bytes);
+            }
+        }
+    }
+
+    /// The end of the output: what waits is dropped and the owner told.
+    fn fail(&self, errno: Errno) {
+        let mut state = self.lock();
+        let dropped = self.bytes.swap(0, Ordering::AcqRel);
+        self.closed.store(true, Ordering::Release);
+        state.queue = VecDeque::new();
+        drop(state);
+        self.work.notify_one();
+        self.empty.notify_all();
+        // A client that goes away is an ordinary end; a full disk behind a redirected stdout is not.
+        if errno == Errno::PIPE || errno == Errno::CONNRESET {
+            tracing::debug!(dropped, "the reader of stdout is gone");
+        } else {
+            tracing::error!(dropped, %errno, "cannot write to stdout");
+        }
+        self.waker.wake();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::pipe;
+
+    use super::*;
+    use crate::stdio::wake_pair;
+
+    #[test]
+    fn memory_follows_the_bytes_counted() {
+        let (_reader, writer) = pipe().unwrap();
+        let backlog = Backlog::start(writer.into(), usize::MAX, wake_pair().unwrap().0).unwrap();
+        // Small answers in big buffers, then middling ones that cannot be joined in pairs.
+        for len in std::iter::repeat_n(100, 20_000).chain(std::iter::repeat_n(JOIN / 2 + 1, 50)) {
+            let mut lines = Vec::with_capacity(RECYCLE);
+            lines.resize(len, b'x');
+            backlog.push(&mut lines, 0);
+        }
+        let held: usize = backlog.0.lock().queue.iter().map(|piece| piece.bytes.capacity()).sum();
+        assert!(backlog.bytes() > 8_000_000);
+        assert!(held <= 2 * backlog.bytes(), "{held} held for {}", backlog.bytes());
+    }
+}
