@@ -9,5 +9,6 @@
 
 pub mod json;
 pub mod log;
+pub mod replay;
 pub mod stdio;
 pub mod view;

@@ -1,0 +1,543 @@
+//! Does `replay` see every way in which a daemon can leave its transcript, and nothing else?
+//!
+//! The daemon is a double: this test binary, started again with `FAKE_ARGS` set. The test harness writes to stdout
+//! before a test runs, so a shell puts the pipe on descriptor 3 for the double.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{Read as _, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sessiond::replay::{Options, Recorder, Recording, ReplayArgs, ReplayError, Summary, main_replay, run};
+
+// ---- the double ----
+
+#[test]
+fn fake_daemon() {
+    let Ok(args) = std::env::var("FAKE_ARGS") else { return };
+    let args: Vec<&str> = args.split('\u{1f}').collect();
+    let after = |flag: &str| args.iter().skip_while(|arg| **arg != flag).nth(1).map(|arg| (*arg).to_owned());
+    let store = after("--store").unwrap_or_default().trim_start_matches("jsonl:").to_owned();
+    let mut fake = Fake {
+        store,
+        faults: after("--fault-file"),
+        faults_read: 0,
+        dialect: None,
+        requests: 0,
+        exit: i32::from(args.contains(&"--exit-badly")),
+        hangs: args.contains(&"--hangs"),
+        out: fs::OpenOptions::new().write(true).open("/dev/fd/3").unwrap(),
+    };
+    let mut input = std::io::stdin().lock();
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while input.read(&mut byte).unwrap() == 1 {
+        if byte == *b"\n" {
+            fake.handle(&std::mem::take(&mut line));
+        } else {
+            line.extend(byte);
+        }
+    }
+    if !line.is_empty() {
+        fake.say(&json!({"unended": String::from_utf8_lossy(&line)}));
+    }
+    if args.contains(&"--says-bye") {
+        fake.say(&json!("bye"));
+    }
+    std::process::exit(fake.exit);
+}
+
+struct Fake {
+    store: String,
+    faults: Option<String>,
+    faults_read: usize,
+    dialect: Option<&'static str>,
+    requests: u64,
+    exit: i32,
+    hangs: bool,
+    out: fs::File,
+}
+
+impl Fake {
+    fn say(&mut self, value: &Value) {
+        writeln!(self.out, "{value}").unwrap();
+    }
+
+    fn handle(&mut self, line: &[u8]) {
+        if line.is_empty() || self.hangs {
+            return;
+        }
+        let Ok(request) = serde_json::from_slice::<Value>(line) else {
+            return self.say(&json!({"id": null, "error": {"code": -32700}}));
+        };
+        let params = request["params"].clone();
+        let method = request["method"].as_str().unwrap_or_default().to_owned();
+        if request.get("id").is_none() {
+            return;
+        }
+        let fixed = self.dialect.is_some();
+        if method != "initialize" {
+            self.dialect.get_or_insert("native");
+        }
+        let answer = match method.as_str() {
+            "initialize" if fixed => Err(-32600),
+            "initialize" if params["protocolVersion"].is_null() => Err(-32602),
+            "initialize" => {
+                self.dialect = Some("acp");
+                Ok(json!("acp"))
+            }
+            "dialect" => Ok(json!(self.dialect)),
+            "echo" => Ok(params),
+            "count" => {
+                self.requests += 1;
+                Ok(json!(self.requests))
+            }
+            "store" => Ok(json!({"store": self.store, "twice": format!("{0}/a:{0}", self.store)})),
+            "notify" => {
+                self.say(&json!({"method": "note", "params": params}));
+                self.say(&json!({"method": "note", "params": params}));
+                Ok(json!({}))
+            }
+            "raw" => {
+                self.out.write_all(b"\xff\x01 \n\n").unwrap();
+                Ok(json!({}))
+            }
+            "write" => self.storage("write", |store| {
+                fs::write(format!("{store}/{}", params["name"].as_str().unwrap()), "x").unwrap();
+                json!({})
+            }),
+            "list" => self.storage("list", |store| {
+                let mut names: Vec<String> = fs::read_dir(store)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                    .collect();
+                names.sort();
+                json!(names)
+            }),
+            "torn" => {
+                write!(self.out, "half a li").unwrap();
+                std::process::exit(0);
+            }
+            "die" => {
+                eprintln!("the double gives up");
+                std::process::exit(7);
+            }
+            _ => Err(-32601),
+        };
+        match answer {
+            Ok(result) => self.say(&json!({"id": request["id"], "result": result})),
+            Err(error) => self.say(&json!({"id": request["id"], "error": error})),
+        }
+    }
+
+    fn storage<T>(&mut self, op: &str, act: impl Fn(&str) -> T) -> Result<T, i64> {
+        let text = self.faults.as_ref().map(|path| fs::read_to_string(path).unwrap()).unwrap_or_default();
+        let armed = text.lines().skip(self.faults_read).any(|line| line.starts_with(&format!("{op} ")));
+        if armed {
+            self.faults_read = text.lines().count();
+            return Err(-31023);
+        }
+        Ok(act(&self.store))
+    }
+}
+
+// ---- running it ----
+
+const SCRIPT: &str = r#"exe=$1; shift; FAKE_ARGS=$(printf '%s\037' "$@") exec "$exe" --exact fake_daemon --nocapture --test-threads=1 3>&1 >/dev/null"#;
+
+fn fake() -> Vec<OsString> {
+    let exe = std::env::current_exe().unwrap();
+    ["sh".into(), "-c".into(), SCRIPT.into(), "sh".into(), exe.into()].into()
+}
+
+struct Case {
+    directory: tempfile::TempDir,
+    options: Options,
+}
+
+impl Case {
+    fn new() -> Self {
+        let options = Options { command: Some(fake()), ..Options::default() };
+        Self { directory: tempfile::tempdir().unwrap(), options }
+    }
+
+    fn file(&self, text: &str) -> PathBuf {
+        let path = self.directory.path().join("t.txt");
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The report on a transcript, with the directory left out, and whether it failed.
+    fn report(&self, text: &str) -> (String, bool) {
+        let mut out = Vec::new();
+        let summary = run(&[self.file(text)], &self.options, &mut out).unwrap();
+        let directory = format!("{}/", self.directory.path().display());
+        (String::from_utf8(out).unwrap().replace(&directory, ""), summary.failed == 1)
+    }
+
+    #[track_caller]
+    fn matches(&self, text: &str) {
+        assert_eq!(self.report(text), (String::new(), false));
+    }
+
+    #[track_caller]
+    fn differs(&self, text: &str, parts: &[&str]) {
+        let (report, failed) = self.report(text);
+        assert!(failed, "no difference was seen");
+        for part in parts {
+            assert!(report.contains(part), "{part:?} is missing in:\n{report}");
+        }
+    }
+
+    /// What `--update` makes of a transcript.
+    fn updated(&mut self, text: &str) -> String {
+        self.options.update = true;
+        let path = self.file(text);
+        let summary = run(std::slice::from_ref(&path), &self.options, &mut Vec::new()).unwrap();
+        assert_eq!(summary.failed, 0);
+        self.options.update = false;
+        let updated = fs::read_to_string(path).unwrap();
+        assert_eq!(summary.updated == 1, updated != text);
+        updated
+    }
+}
+
+fn request(id: u64, method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+}
+
+fn result(id: u64, result: &str) -> String {
+    format!(r#"{{"id":{id},"result":{result}}}"#)
+}
+
+// ---- matching ----
+
+#[test]
+fn equal_answers_match() {
+    let text = format!(
+        "# Title\n\n# Two lines at once, then one without an answer.\n> {}\n> {}\n< {}\n# between\n< {}\n\n> {}\n\n> {}\n< {}\n! eof\n",
+        request(1, "echo", r#"{"a":"ü"}"#),
+        request(2, "count", "{}"),
+        result(1, r#"{"a":"ü"}"#),
+        result(2, "1"),
+        r#"{"method":"x"}"#,
+        request(3, "count", "{}"),
+        result(3, "2"),
+    );
+    Case::new().matches(&text);
+}
+
+#[test]
+fn sentinels_never_fix_the_dialect() {
+    // Nothing before the first `initialize` that is accepted may be a request, so the runner must not add one.
+    let error = r#"{"error":{"code":-32700},"id":null}"#;
+    let text = format!(
+        "# Title\n> garbage\n< {error}\n\n>b\n\n> {}\n< {}\n\n> more\n> garbage\n< {error}\n< {error}\n\n> {}\n< {}\n\n> {}\n< {}\n",
+        request(1, "initialize", "{}"),
+        r#"{"error":-32602,"id":1}"#,
+        request(2, "initialize", r#"{"protocolVersion":1}"#),
+        result(2, r#""acp""#),
+        request(3, "dialect", "{}"),
+        result(3, r#""acp""#),
+    );
+    Case::new().matches(&text);
+}
+
+#[test]
+fn bytes_that_are_not_text_go_both_ways_as_base64() {
+    let case = Case::new();
+    let text = format!(
+        "# Title\n>b /w==\n< {}\n\n> {}\n<b /wEg\n<b\n< {}\n",
+        r#"{"error":{"code":-32700},"id":null}"#,
+        request(1, "raw", "{}"),
+        result(1, "{}"),
+    );
+    case.matches(&text);
+    case.differs(
+        &text.replace("<b /wEg", "<b /wE="),
+        &["t.txt:5: ", "- \\xff\\u{1}\n", "+ \\xff\\u{1} \n", "byte 2"],
+    );
+}
+
+#[test]
+fn a_line_without_its_newline_is_answered_at_the_end() {
+    let case = Case::new();
+    case.matches("# Title\n>- {\"half\n! eof\n< {\"unended\":\"{\\\"half\"}\n");
+    case.matches(&format!(
+        "# Title\n> {}\n< {}\n>- tail\n! kill -9\n",
+        request(1, "echo", "{}"),
+        result(1, "{}")
+    ));
+}
+
+// ---- differing ----
+
+#[test]
+fn a_difference_names_file_line_and_place() {
+    let text = format!("# Title\n\n> {}\n< {}\n", request(1, "count", "{}"), result(1, "2"));
+    let (report, failed) = Case::new().report(&text);
+    assert!(failed);
+    assert_eq!(
+        report,
+        concat!(
+            "t.txt:3: expected 1 line, got 1 line\n",
+            "       3 > {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"count\",\"params\":{}}\n",
+            "       4 - {\"id\":1,\"result\":2}\n",
+            "         + {\"id\":1,\"result\":1}\n",
+            "           byte 17, in /result: expected `2}`, got `1}`\n",
+        )
+    );
+}
+
+#[test]
+fn extra_and_missing_lines_are_told_and_what_follows_is_still_compared() {
+    let note = r#"{"method":"note","params":{}}"#;
+    let text = format!(
+        "# Title\n> {}\n< {note}\n< {}\n\n> {}\n< {}\n< {}\n\n> {}\n< {}\n",
+        request(1, "notify", "{}"),
+        result(1, "{}"),
+        request(2, "echo", "{}"),
+        result(2, "{}"),
+        result(3, "{}"),
+        request(3, "count", "{}"),
+        result(3, "1"),
+    );
+    let (report, _) = Case::new().report(&text);
+    assert!(report.contains("t.txt:2: expected 2 lines, got 3 lines\n"), "{report}");
+    assert!(report.contains(&format!("         + {note}\n")), "{report}");
+    assert!(report.contains("t.txt:6: expected 2 lines, got 1 line\n"), "{report}");
+    assert!(report.contains("       8 - {\"id\":3,\"result\":{}}\n"), "{report}");
+    assert!(!report.contains("t.txt:10"), "{report}");
+}
+
+#[test]
+fn lines_after_the_end_are_told() {
+    let text = "# Title\n# args: --says-bye\n";
+    let mut case = Case::new();
+    case.differs(text, &["t.txt:2: 1 line came after the end, when stdin was closed\n         + \"bye\"\n"]);
+    let updated = case.updated(text);
+    assert_eq!(updated, format!("{text}! eof\n< \"bye\"\n"));
+    case.matches(&updated);
+}
+
+#[test]
+fn a_daemon_that_ends_badly_is_told() {
+    let case = Case::new();
+    let status = "the daemon left with exit status: 1 after its stdin was closed; 0 was expected";
+    case.differs("# Title\n# args: --exit-badly\n! eof\n", &[&format!("t.txt:3: {status}")]);
+    case.differs("# Title\n# args: --exit-badly\n", &[&format!("t.txt:2: {status}")]);
+    let text = format!(
+        "# Title\n> {}\n< {}\n> {}\n",
+        request(1, "die", "{}"),
+        result(1, "0"),
+        request(2, "echo", "{}")
+    );
+    case.differs(
+        &text,
+        &[
+            "t.txt:2: expected 1 line, got no line",
+            "ended by itself (exit status: 7)",
+            "stderr: the double gives up",
+        ],
+    );
+    let text = format!("# Title\n> {}\n", request(1, "torn", "{}"));
+    case.differs(&text, &["t.txt:2: the daemon's last line has no newline: `half a li`"]);
+}
+
+#[test]
+fn a_daemon_that_hangs_is_killed_after_the_timeout() {
+    let mut case = Case::new();
+    case.options.timeout = Duration::from_millis(300);
+    let started = Instant::now();
+    // More than a pipe holds, so that writing would block, too.
+    let params = format!(r#"{{"a":"{}"}}"#, "x".repeat(1 << 20));
+    case.options.command = Some(vec!["sh".into(), "-c".into(), "sleep 100; true".into()]);
+    let text = format!("# Title\n> {}\n< {}\n", request(1, "echo", &params), result(1, &params));
+    case.differs(&text, &["t.txt:2: no answer for 300ms"]);
+    case.differs("# Title\n! eof\n", &["t.txt:2: the daemon still ran 300ms after its stdin was closed"]);
+    case.options.command = Some(fake());
+    case.differs(
+        &format!("# Title\n# args: --hangs\n> {}\n", request(1, "echo", "{}")),
+        &["t.txt:3: no answer for"],
+    );
+    assert!(started.elapsed() < Duration::from_secs(8));
+}
+
+#[test]
+fn what_ends_a_run_is_an_error_and_what_is_wrong_with_a_file_is_counted() {
+    let mut case = Case::new();
+    case.differs("# Title\n> {}\r\n", &["t.txt: line 2: control characters"]);
+    case.differs(
+        "# Title\n# args: --store jsonl:$STORE\n! copy none\n",
+        &["t.txt: line 3: cannot copy the fixture none"],
+    );
+    let files = [case.directory.path().join("missing.txt"), case.file("# Title\n")];
+    let mut out = Vec::new();
+    let summary = run(&files, &case.options, &mut out).unwrap();
+    assert_eq!(summary, Summary { files: 2, failed: 1, updated: 0 });
+    assert!(String::from_utf8(out).unwrap().contains("missing.txt: cannot read the transcript"));
+
+    case.options.command = Some(vec!["/nonexistent/daemon".into()]);
+    let error = run(&files[1..], &case.options, &mut Vec::new()).unwrap_err();
+    assert!(matches!(error, ReplayError::Start { .. }), "{error}");
+}
+
+// ---- steps ----
+
+#[test]
+fn the_store_outlives_restarts_and_its_path_is_hidden() {
+    let case = Case::new();
+    let fixture = case.directory.path().join("fixture");
+    fs::create_dir_all(fixture.join("deep/er")).unwrap();
+    fs::write(fixture.join("given"), "x").unwrap();
+    fs::write(fixture.join("deep/er/file"), "x").unwrap();
+    let text = format!(
+        "# Title\n# args: --store jsonl:$STORE\n! copy fixture\n> {}\n< {}\n> {}\n< {}\n> {}\n< {}\n! kill -9\n! copy fixture/deep\n! restart\n> {}\n< {}\n> {}\n< {}\n! restart\n> {}\n< {}\n! eof\n! restart\n> {}\n< {}\n",
+        request(1, "store", "{}"),
+        result(1, r#"{"store":"$STORE","twice":"$STORE/a:$STORE"}"#),
+        request(2, "write", r#"{"name":"new"}"#),
+        result(2, "{}"),
+        request(3, "count", "{}"),
+        result(3, "1"),
+        request(4, "list", "{}"),
+        result(4, r#"["deep","er","given","new"]"#),
+        request(5, "count", "{}"),
+        result(5, "1"),
+        request(6, "count", "{}"),
+        result(6, "1"),
+        request(7, "count", "{}"),
+        result(7, "1"),
+    );
+    case.matches(&text);
+}
+
+#[test]
+fn faults_reach_the_daemon_that_runs_and_not_the_next_one() {
+    let write = |id| request(id, "write", r#"{"name":"a"}"#);
+    let failed = |id| format!(r#"{{"error":-31023,"id":{id}}}"#);
+    let text = format!(
+        "# Title\n# args: --store jsonl:$STORE\n! fault write EIO\n> {}\n< {}\n> {}\n< {}\n! fault write ENOSPC\n> {}\n< {}\n! fault write EIO\n! restart\n> {}\n< {}\n",
+        write(1),
+        failed(1),
+        write(2),
+        result(2, "{}"),
+        write(3),
+        failed(3),
+        write(4),
+        result(4, "{}"),
+    );
+    Case::new().matches(&text);
+}
+
+// ---- updating ----
+
+#[test]
+fn update_rewrites_answers_and_nothing_else() {
+    let mut case = Case::new();
+    let note = r#"{"method":"note","params":{}}"#;
+    let text = format!(
+        "# Title\n\n> garbage\n\n# about the first\n> {}\n# what comes\n< old\n\n< {}\n# kept\n\n\n> {}\n> {}\n! kill -9\n! restart\n> {}\n< gone\n< gone too\n! eof\n",
+        request(1, "notify", "{}"),
+        result(1, "{}"),
+        request(2, "count", "{}"),
+        request(3, "raw", "{}"),
+        r#"{"method":"silent"}"#,
+    );
+    let expected = format!(
+        "# Title\n\n> garbage\n< {}\n\n# about the first\n> {}\n# what comes\n< {note}\n< {note}\n\n< {}\n# kept\n\n\n> {}\n> {}\n< {}\n<b /wEg\n<b\n< {}\n! kill -9\n! restart\n> {}\n! eof\n",
+        r#"{"error":{"code":-32700},"id":null}"#,
+        request(1, "notify", "{}"),
+        result(1, "{}"),
+        request(2, "count", "{}"),
+        request(3, "raw", "{}"),
+        result(2, "1"),
+        result(3, "{}"),
+        r#"{"method":"silent"}"#,
+    );
+    let updated = case.updated(&text);
+    assert_eq!(updated, expected);
+    case.matches(&updated);
+    assert_eq!(case.updated(&updated), updated);
+}
+
+#[test]
+fn a_daemon_that_dies_leaves_the_file_as_it_was() {
+    let mut case = Case::new();
+    case.options.update = true;
+    let text = format!("# Title\n> {}\n> {}\n", request(1, "count", "{}"), request(2, "die", "{}"));
+    case.differs(&text, &["t.txt: not updated"]);
+    assert_eq!(fs::read_to_string(case.directory.path().join("t.txt")).unwrap(), text);
+    let names = fs::read_dir(case.directory.path()).unwrap().count();
+    assert_eq!(names, 1);
+}
+
+// ---- recording ----
+
+#[test]
+fn a_recording_replays_and_holds_no_secret() {
+    let case = Case::new();
+    let path = case.directory.path().join("recorded.txt");
+    let args = ["--store".to_owned(), "memory:".to_owned(), "a b".to_owned()];
+    let recording = Recording { title: "From a client", args: &args };
+    let mut recorder = Recorder::create(&path, &recording).unwrap();
+    let server = |value| format!(r#"{{"mcpServers":[{{"env":[{{"name":"KEY","value":"{value}"}}]}}]}}"#);
+    recorder.received(request(1, "session/new", &server("s3cret")).as_bytes()).unwrap();
+    recorder.sent(br#"{"error":-32601,"id":1}"#).unwrap();
+    recorder.received(b"\xff").unwrap();
+    recorder.received_oversized(5000).unwrap();
+    for _ in 0..2 {
+        recorder.sent(br#"{"error":{"code":-32700},"id":null}"#).unwrap();
+    }
+    recorder.received_unended(b"tail").unwrap();
+    recorder.end_of_input().unwrap();
+    recorder.sent(br#"{"unended":"tail"}"#).unwrap();
+    recorder.finish().unwrap();
+
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("# From a client\n# args: --store memory: 'a b'\n\n> {"), "{text}");
+    assert!(text.contains(&server("***")) && !text.contains("s3cret"), "{text}");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    case.matches(&text);
+
+    let error = Recorder::create(&path, &recording).unwrap_err();
+    assert!(error.to_string().contains("exists already"), "{error}");
+}
+
+#[test]
+fn a_recording_needs_a_title_on_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    for title in ["", "two\nlines", "args: --x", " ends in space "] {
+        let recording = Recording { title, args: &[] };
+        assert!(Recorder::create(&directory.path().join("x"), &recording).is_err(), "{title:?}");
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+// ---- the command ----
+
+#[test]
+fn exit_codes_and_summaries() {
+    let case = Case::new();
+    let run = |files: Vec<PathBuf>, command: Vec<OsString>| {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let args = ReplayArgs { files, update: false, timeout: 10, command };
+        let code = main_replay(args, &mut out, &mut err);
+        (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+    };
+    let good = case.file("# Title\n");
+    let missing = case.directory.path().join("missing");
+    let (code, out, err) = run(vec![good.clone()], fake());
+    assert_eq!((code, out.as_str(), err.as_str()), (ExitCode::SUCCESS, "1 transcript, all match\n", ""));
+    let (code, out, _) = run(vec![good.clone(), missing], fake());
+    assert!(code == ExitCode::from(1) && out.ends_with("2 transcripts: 1 good, 1 failed\n"), "{out}");
+    let (code, _, err) = run(vec![good], vec!["/nonexistent/daemon".into()]);
+    assert!(
+        code == ExitCode::from(3) && err.starts_with("sessiond replay: cannot start /nonexistent/daemon"),
+        "{err}"
+    );
+}
