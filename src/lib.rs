@@ -6,3 +6,5 @@
 //! json <- log <- view <- session <- rpc <- stdio <- daemon <- main
 //! json, log <- disk <- daemon
 //! ```
+
+pub mod disk;
