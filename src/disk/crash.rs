@@ -11,9 +11,73 @@
 //!
 //! Killing the process instead loses nothing that was written: that is the state in which everything is kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 
-use super::record::{Change, Ino, RecordingFs, Tree};
+use super::record::RecordingFs;
+
+pub(crate) type Ino = u64;
+pub(crate) const ROOT: Ino = 1;
+
+/// One change. A name change is a list of (directory, name, what it stands for from now on) that happens as a whole.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Names(Vec<(Ino, OsString, Option<Ino>)>),
+    Write {
+        ino: Ino,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    SetLen {
+        ino: Ino,
+        len: u64,
+    },
+    SyncData(Ino),
+    /// A sync that failed: the kernel has dropped what it could not write, and calls it clean.
+    SyncFailed(Ino),
+    SyncDir(Ino),
+}
+
+/// Files and directories, as they are in memory or as they lie on the disk.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tree {
+    pub(crate) files: BTreeMap<Ino, Vec<u8>>,
+    pub(crate) dirs: BTreeMap<Ino, BTreeMap<OsString, Ino>>,
+}
+
+impl Tree {
+    pub(crate) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Names(names) => {
+                for (dir, name, target) in names {
+                    let dir = self.dirs.entry(*dir).or_default();
+                    match target {
+                        Some(ino) => dir.insert(name.clone(), *ino),
+                        None => dir.remove(name),
+                    };
+                }
+            }
+            Change::Write { ino, offset, bytes } => {
+                let file = self.files.entry(*ino).or_default();
+                let start = usize::try_from(*offset).unwrap_or(usize::MAX);
+                if file.len() < start + bytes.len() {
+                    file.resize(start + bytes.len(), 0);
+                }
+                if let Some(part) = file.get_mut(start..start + bytes.len()) {
+                    part.copy_from_slice(bytes);
+                }
+            }
+            Change::SetLen { ino, len } => {
+                self.files.entry(*ino).or_default().resize(usize::try_from(*len).unwrap_or(usize::MAX), 0);
+            }
+            Change::SyncData(_) | Change::SyncFailed(_) | Change::SyncDir(_) => {}
+        }
+    }
+
+    pub(crate) fn links(&self, ino: Ino) -> u64 {
+        self.dirs.values().flat_map(BTreeMap::values).filter(|target| **target == ino).count() as u64
+    }
+}
 
 /// What became of one change that was not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ pub mod fs;
 pub mod lines;
 pub mod lock;
 pub mod os;
+mod os_file;
 pub mod paths;
 pub mod publish;
 pub mod record;

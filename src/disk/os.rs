@@ -1,11 +1,9 @@
 //! The real file system: everything happens relative to a descriptor of the root, links are never followed.
 
 use std::ffi::OsStr;
-use std::fs::TryLockError;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,7 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::fs::{DirEntry, File, FileKind, FileSystem, Metadata, ReadAt, check_relative, errno_error};
+use super::fs::{DirEntry, File, FileKind, FileSystem, Metadata, check_relative, errno_error};
+use super::os_file::OsFile;
 
 const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 /// Owner only (FORMAT 13).
@@ -130,12 +129,8 @@ impl OsFs {
         let mut missing: Vec<PathBuf> = missing.map(Path::to_path_buf).collect();
         missing.reverse();
         for dir in &missing {
-            match std::fs::DirBuilder::new().mode(DIR_MODE.bits()).create(dir) {
-                Ok(()) => {
-                    let fd = rustix::fs::open(dir, DIR | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
-                    rustix::fs::fchmod(fd, DIR_MODE)?;
-                    self.created.lock().unwrap_or_else(PoisonError::into_inner).push(dir.clone());
-                }
+            match make_dir(rustix::fs::CWD, dir.as_os_str()) {
+                Ok(()) => self.created.lock().unwrap_or_else(PoisonError::into_inner).push(dir.clone()),
                 // Another process makes the same root at this moment; what counts is that it is there.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -164,15 +159,7 @@ impl FileSystem for OsFs {
             return self.create_root();
         }
         let (parent, name) = self.parent(path)?;
-        rustix::fs::mkdirat(&parent, name, DIR_MODE)?;
-        // The umask may have taken bits away: set the mode again, on the very directory.
-        let fd = rustix::fs::openat(&parent, name, DIR | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
-        match fd.and_then(|fd| rustix::fs::fchmod(fd, DIR_MODE)) {
-            Ok(()) => Ok(()),
-            // A umask that denies the owner reading leaves a directory that cannot be opened: set it by name.
-            Err(Errno::ACCESS) => Ok(rustix::fs::chmodat(&parent, name, DIR_MODE, AtFlags::empty())?),
-            Err(errno) => Err(errno.into()),
-        }
+        make_dir(parent.as_fd(), name)
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
@@ -248,6 +235,17 @@ impl FileSystem for OsFs {
     }
 }
 
+fn make_dir(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+    rustix::fs::mkdirat(parent, name, DIR_MODE)?;
+    // The umask may have taken bits away: set the mode again, on the very directory.
+    let fd = rustix::fs::openat(parent, name, DIR | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+    match fd.and_then(|fd| rustix::fs::fchmod(fd, DIR_MODE)) {
+        // A umask that denies its owner reading leaves a directory that cannot be opened: set it by name.
+        Err(Errno::ACCESS) => Ok(rustix::fs::chmodat(parent, name, DIR_MODE, AtFlags::empty())?),
+        answer => Ok(answer?),
+    }
+}
+
 fn is_symlink(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
     rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_symlink())
@@ -276,144 +274,4 @@ fn metadata_of(stat: &rustix::fs::Stat) -> Metadata {
         mtime_ns: ns(stat.st_mtime as i64, stat.st_mtime_nsec as u64),
         ctime_ns: ns(stat.st_ctime as i64, stat.st_ctime_nsec as u64),
     }
-}
-
-struct OsFile {
-    file: std::fs::File,
-    /// Held by every write. `O_APPEND` protects other writers' bytes from ours, but the kernel then ignores offsets
-    /// and refuses `copy_file_range`, so that these two take the flag off for the length of their call.
-    writing: Mutex<()>,
-}
-
-impl OsFile {
-    fn new(fd: OwnedFd) -> Self {
-        Self { file: std::fs::File::from(fd), writing: Mutex::new(()) }
-    }
-
-    fn at_offsets<T>(&self, write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let _guard = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let flags = rustix::fs::fcntl_getfl(&self.file)?;
-        rustix::fs::fcntl_setfl(&self.file, flags - OFlags::APPEND)?;
-        let answer = write();
-        rustix::fs::fcntl_setfl(&self.file, flags)?;
-        answer
-    }
-
-    #[cfg(target_os = "linux")]
-    fn copy_in_kernel(&self, source: &dyn File, offset: u64, len: u64) -> io::Result<Option<u64>> {
-        let Some(from) = source.descriptor() else { return Ok(None) };
-        self.at_offsets(|| {
-            let (mut from_offset, mut to_offset) = (offset, self.file.metadata()?.len());
-            // 1 GiB at a time keeps the length within what 32-bit and 64-bit kernels take.
-            let len = usize::try_from(len.min(1 << 30)).unwrap_or(1 << 30);
-            match rustix::fs::copy_file_range(
-                from,
-                Some(&mut from_offset),
-                &self.file,
-                Some(&mut to_offset),
-                len,
-            ) {
-                // Some file systems answer 0 to what they cannot copy: let the read decide whether this is the end.
-                Ok(0) => Ok(None),
-                Ok(n) => Ok(Some(n as u64)),
-                Err(
-                    Errno::NOSYS | Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM | Errno::BADF,
-                ) => Ok(None),
-                Err(errno) => Err(errno.into()),
-            }
-        })
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn copy_in_kernel(&self, _: &dyn File, _: u64, _: u64) -> io::Result<Option<u64>> {
-        Ok(None)
-    }
-}
-
-impl ReadAt for OsFile {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.file.read_at(buf, offset) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                answer => return answer,
-            }
-        }
-    }
-}
-
-impl File for OsFile {
-    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        let _guard = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        io::Write::write(&mut &self.file, bytes)
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        self.at_offsets(|| self.file.write_at(bytes, offset))
-    }
-
-    fn copy_from(&self, source: &dyn File, offset: u64, len: u64) -> io::Result<u64> {
-        match self.copy_in_kernel(source, offset, len)? {
-            Some(n) => Ok(n),
-            None => copy_through_memory(self, source, offset, len),
-        }
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn metadata(&self) -> io::Result<Metadata> {
-        let meta = self.file.metadata()?;
-        let kind = if meta.is_file() {
-            FileKind::File
-        } else if meta.is_dir() {
-            FileKind::Dir
-        } else {
-            FileKind::Other
-        };
-        let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
-        Ok(Metadata {
-            kind,
-            len: meta.len(),
-            dev: meta.dev(),
-            ino: meta.ino(),
-            links: meta.nlink(),
-            mode: meta.mode() & 0o7777,
-            mtime_ns: ns(meta.mtime(), meta.mtime_nsec()),
-            ctime_ns: ns(meta.ctime(), meta.ctime_nsec()),
-        })
-    }
-
-    fn try_lock(&self) -> io::Result<bool> {
-        match self.file.try_lock() {
-            Ok(()) => Ok(true),
-            Err(TryLockError::WouldBlock) => Ok(false),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
-    }
-
-    fn unlock(&self) -> io::Result<()> {
-        self.file.unlock()
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.file.as_fd())
-    }
-}
-
-/// One piece of a copy through a buffer: up to 1 MiB.
-pub(crate) fn copy_through_memory(
-    to: &dyn File,
-    source: &dyn File,
-    offset: u64,
-    len: u64,
-) -> io::Result<u64> {
-    let mut buf = vec![0; usize::try_from(len.min(1 << 20)).unwrap_or(1 << 20)];
-    let read = source.read_at(offset, &mut buf)?;
-    buf.truncate(read);
-    if read == 0 { Ok(0) } else { to.append(&buf).map(|n| n as u64) }
 }
