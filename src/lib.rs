@@ -7,6 +7,7 @@
 //! json, log <- disk <- daemon
 //! ```
 
+pub mod disk;
 pub mod json;
 pub mod log;
 pub mod replay;

@@ -1,0 +1,351 @@
+//! A file system that fails on demand, for tests and for the daemon's hidden `--fault-file`.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::fs::{DirEntry, File, FileSystem, Metadata, ReadAt, errno_from_name, errno_name};
+
+/// The operations of the seam, under the names that fault plans use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Op {
+    CreateDir,
+    CreateNew,
+    Open,
+    Link,
+    Rename,
+    Unlink,
+    RemoveDir,
+    SyncDir,
+    ListDir,
+    Stat,
+    Write,
+    WriteAt,
+    Copy,
+    SetLen,
+    Sync,
+    Read,
+    Lock,
+    Unlock,
+}
+
+impl Op {
+    /// Every operation with its name in a plan.
+    pub const ALL: [(Self, &'static str); 18] = [
+        (Self::CreateDir, "create_dir"),
+        (Self::CreateNew, "create_new"),
+        (Self::Open, "open"),
+        (Self::Link, "link"),
+        (Self::Rename, "rename"),
+        (Self::Unlink, "unlink"),
+        (Self::RemoveDir, "remove_dir"),
+        (Self::SyncDir, "sync_dir"),
+        (Self::ListDir, "list_dir"),
+        (Self::Stat, "stat"),
+        (Self::Write, "write"),
+        (Self::WriteAt, "write_at"),
+        (Self::Copy, "copy"),
+        (Self::SetLen, "set_len"),
+        (Self::Sync, "sync"),
+        (Self::Read, "read"),
+        (Self::Lock, "lock"),
+        (Self::Unlock, "unlock"),
+    ];
+
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(op, _)| *op)
+    }
+}
+
+/// What happens instead of the operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It fails with this errno and does nothing.
+    Errno(&'static str),
+    /// A write or copy takes only this many bytes; other operations are not affected.
+    Short(usize),
+}
+
+/// One planned fault.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// The operation that it hits; `None` = any.
+    pub op: Option<Op>,
+    /// How many such operations go through first.
+    pub skip: u64,
+    /// What happens then.
+    pub effect: Effect,
+    /// Whether it goes on happening until the plan is cleared.
+    pub sticky: bool,
+}
+
+/// A line of a fault plan that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("fault plan: {line:?} is not `OP [+SKIP] ERRNO|short:N [*]`, `clear` or a comment")]
+pub struct BadPlan {
+    /// The line.
+    pub line: String,
+}
+
+/// Parses a plan, one fault a line: `write ENOSPC`, `sync +2 EIO` (the third one), `write short:5`, `any EIO *` (until
+/// cleared), `clear`. `None` stands for `clear`.
+///
+/// # Errors
+/// [`BadPlan`] with the first line that is none of these.
+pub fn parse_plan(text: &str) -> Result<Vec<Option<Fault>>, BadPlan> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| parse_line(line).ok_or_else(|| BadPlan { line: line.to_owned() })).collect()
+}
+
+fn parse_line(line: &str) -> Option<Option<Fault>> {
+    if line == "clear" {
+        return Some(None);
+    }
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    let sticky = words.last() == Some(&"*");
+    if sticky {
+        words.pop();
+    }
+    let (op, skip, effect) = match words.as_slice() {
+        [op, effect] => (op, 0, effect),
+        [op, skip, effect] => (op, skip.strip_prefix('+')?.parse().ok()?, effect),
+        _ => return None,
+    };
+    let op = if *op == "any" { None } else { Some(Op::from_name(op)?) };
+    let effect = match effect.strip_prefix("short:") {
+        Some(bytes) => Effect::Short(bytes.parse().ok()?),
+        None => Effect::Errno(errno_from_name(effect).as_ref().and_then(errno_name)?),
+    };
+    Some(Some(Fault { op, skip, effect, sticky }))
+}
+
+#[derive(Default)]
+struct Plan {
+    faults: Vec<Fault>,
+    done: Vec<Op>,
+    file: Option<PathBuf>,
+}
+
+impl Plan {
+    /// What hits this operation, if anything. Each operation uses up at most one fault.
+    fn meet(&mut self, op: Op) -> Option<Effect> {
+        self.read_file();
+        self.done.push(op);
+        let mut hit = None;
+        for (index, fault) in self.faults.iter_mut().enumerate() {
+            let fits = fault.op.is_none_or(|wanted| wanted == op);
+            if fits && fault.skip > 0 {
+                fault.skip -= 1;
+            } else if fits {
+                hit = Some((index, *fault));
+                break;
+            }
+        }
+        let (index, fault) = hit?;
+        if !fault.sticky {
+            self.faults.remove(index);
+        }
+        Some(fault.effect)
+    }
+
+    /// Takes the faults that another process has left in the plan's file, and removes it.
+    fn read_file(&mut self) {
+        let Some(text) = self.file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()) else {
+            return;
+        };
+        if let Some(file) = &self.file {
+            let _ = std::fs::remove_file(file);
+        }
+        for fault in parse_plan(&text).unwrap_or_default() {
+            match fault {
+                Some(fault) => self.faults.push(fault),
+                None => self.faults.clear(),
+            }
+        }
+        // The file is not an operation of the store; what was counted before it no longer matters to anybody.
+        self.done.clear();
+    }
+}
+
+#[derive(Clone, Default)]
+struct Switch(Arc<Mutex<Plan>>);
+
+impl Switch {
+    fn with<T>(&self, act: impl FnOnce(&mut Plan) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Fails, or says how many bytes a write may take.
+    fn pass(&self, op: Op) -> io::Result<usize> {
+        match self.with(|plan| plan.meet(op)) {
+            Some(Effect::Errno(name)) => Err(errno_from_name(name).unwrap_or_else(|| io::Error::other(name))),
+            Some(Effect::Short(bytes)) => Ok(bytes),
+            None => Ok(usize::MAX),
+        }
+    }
+}
+
+/// A [`FileSystem`] around another one that fails as planned.
+pub struct FaultFs {
+    inner: Arc<dyn FileSystem>,
+    switch: Switch,
+}
+
+impl FaultFs {
+    /// Nothing fails until told.
+    #[must_use]
+    pub fn new(inner: Arc<dyn FileSystem>) -> Self {
+        Self { inner, switch: Switch::default() }
+    }
+
+    /// Faults come from a file, looked at before every operation and removed once read. Whoever writes it should
+    /// rename it into place whole.
+    #[must_use]
+    pub fn with_file(inner: Arc<dyn FileSystem>, file: PathBuf) -> Self {
+        let fs = Self::new(inner);
+        fs.switch.with(|plan| plan.file = Some(file));
+        fs
+    }
+
+    /// Adds a fault.
+    pub fn add(&self, fault: Fault) {
+        self.switch.with(|plan| plan.faults.push(fault));
+    }
+
+    /// Fails one operation, after `skip` of its kind (`None`: of any kind) have gone through.
+    pub fn fail(&self, op: Option<Op>, skip: u64, effect: Effect) {
+        self.add(Fault { op, skip, effect, sticky: false });
+    }
+
+    /// Forgets all faults.
+    pub fn clear(&self) {
+        self.switch.with(|plan| plan.faults.clear());
+    }
+
+    /// The operations since the start or the last call, failed ones included.
+    #[must_use]
+    pub fn take_done(&self) -> Vec<Op> {
+        self.switch.with(|plan| std::mem::take(&mut plan.done))
+    }
+
+    fn wrap(&self, file: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(FaultFile { inner: file, switch: self.switch.clone() })
+    }
+}
+
+impl FileSystem for FaultFs {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.switch.pass(Op::CreateDir)?;
+        self.inner.create_dir(path)
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.switch.pass(Op::CreateNew)?;
+        self.inner.create_new(path).map(|file| self.wrap(file))
+    }
+
+    fn open_append(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.switch.pass(Op::Open)?;
+        self.inner.open_append(path).map(|file| self.wrap(file))
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.switch.pass(Op::Open)?;
+        self.inner.open_read(path).map(|file| self.wrap(file))
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.switch.pass(Op::Link)?;
+        self.inner.hard_link(from, to)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.switch.pass(Op::Rename)?;
+        self.inner.rename(from, to)
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        self.switch.pass(Op::Unlink)?;
+        self.inner.unlink(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.switch.pass(Op::RemoveDir)?;
+        self.inner.remove_dir(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.switch.pass(Op::SyncDir)?;
+        self.inner.sync_dir(path)
+    }
+
+    fn list_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        self.switch.pass(Op::ListDir)?;
+        self.inner.list_dir(path)
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        self.switch.pass(Op::Stat)?;
+        self.inner.metadata(path)
+    }
+}
+
+struct FaultFile {
+    inner: Arc<dyn File>,
+    switch: Switch,
+}
+
+impl ReadAt for FaultFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let most = self.switch.pass(Op::Read)?.min(buf.len());
+        self.inner.read_at(offset, buf.get_mut(..most).unwrap_or_default())
+    }
+}
+
+impl File for FaultFile {
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        let most = self.switch.pass(Op::Write)?.min(bytes.len());
+        self.inner.append(bytes.get(..most).unwrap_or_default())
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        let most = self.switch.pass(Op::WriteAt)?.min(bytes.len());
+        self.inner.write_at(offset, bytes.get(..most).unwrap_or_default())
+    }
+
+    fn copy_from(&self, source: &dyn File, offset: u64, len: u64) -> io::Result<u64> {
+        let most = self.switch.pass(Op::Copy)? as u64;
+        self.inner.copy_from(source, offset, len.min(most))
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.switch.pass(Op::SetLen)?;
+        self.inner.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.switch.pass(Op::Sync)?;
+        self.inner.sync_data()
+    }
+
+    fn metadata(&self) -> io::Result<Metadata> {
+        self.switch.pass(Op::Stat)?;
+        self.inner.metadata()
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.switch.pass(Op::Lock)?;
+        self.inner.try_lock()
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.switch.pass(Op::Unlock)?;
+        self.inner.unlock()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.descriptor()
+    }
+}

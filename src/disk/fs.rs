@@ -1,0 +1,298 @@
+//! The file-system seam: exactly the operations that an append-only store needs, and nothing else.
+//!
+//! Paths are relative to the store's root (`""` is the root itself) and consist of plain names only. No
+//! implementation follows a symbolic link below the root, so nothing that lies in a store can lead out of it.
+//! Directories are created 0700 and files 0600 whatever the umask (FORMAT 13).
+//!
+//! Errors are [`io::Error`], whose `raw_os_error` is the errno that PROTOCOL 5 reports (see [`errno_name`]).
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::{Component, Path};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+/// What a name in a directory stands for; a symbolic link is never resolved to its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link.
+    Symlink,
+    /// A pipe, socket or device.
+    Other,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The name's bytes, which need not be UTF-8 when another program made it.
+    pub name: OsString,
+    /// What the name stands for.
+    pub kind: FileKind,
+}
+
+/// The facts about a file; together they are the revision of FORMAT 13.5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    /// What it is.
+    pub kind: FileKind,
+    /// Size in bytes.
+    pub len: u64,
+    /// Device number.
+    pub dev: u64,
+    /// Inode number; with `dev` it identifies the file whatever its name.
+    pub ino: u64,
+    /// How many names the file has; 0 means that it was removed while open.
+    pub links: u64,
+    /// Permission bits, such as `0o600`.
+    pub mode: u32,
+    /// Time of the last content change in nanoseconds since 1970.
+    pub mtime_ns: i128,
+    /// Time of the last change of content or metadata in nanoseconds since 1970.
+    pub ctime_ns: i128,
+}
+
+impl Metadata {
+    /// Whether both describe the same file (not: the same content).
+    #[must_use]
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        self.dev == other.dev && self.ino == other.ino
+    }
+}
+
+/// Anything that can be read at an offset: an open file, or bytes in memory.
+pub trait ReadAt {
+    /// Reads up to `buf.len()` bytes from `offset`; 0 means the end. Interrupted calls are retried inside.
+    ///
+    /// # Errors
+    /// The errno of the read.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
+}
+
+impl ReadAt for [u8] {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        let mut rest = self.get(from..).unwrap_or(&[]);
+        io::Read::read(&mut rest, buf)
+    }
+}
+
+/// An open regular file. All operations take `&self`, so that a sync can run on another thread while its owner
+/// appends; callers keep appends to one file in one place.
+pub trait File: ReadAt + Send + Sync {
+    /// Adds bytes at the end in one call to the system and returns how many it took, which may be fewer than given.
+    ///
+    /// # Errors
+    /// The errno of the write; nothing was written then.
+    fn append(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Overwrites bytes at `offset`; returns how many were taken, as [`append`](Self::append) does.
+    ///
+    /// # Errors
+    /// The errno of the write.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Adds up to `len` bytes of `source` from `offset` at the end of this file, inside the kernel where that works,
+    /// and returns how many; 0 means that the source ends there.
+    ///
+    /// # Errors
+    /// The errno of the copy.
+    fn copy_from(&self, source: &dyn File, offset: u64, len: u64) -> io::Result<u64>;
+
+    /// Cuts or extends (with NULs) the file to `len` bytes.
+    ///
+    /// # Errors
+    /// The errno of the truncation.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Puts content and size on stable storage. After a failure the content must be written again before another
+    /// success means anything: the kernel may have dropped the pages and marked them clean.
+    ///
+    /// # Errors
+    /// The errno of the sync.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// Size, identity and times now.
+    ///
+    /// # Errors
+    /// The errno of the stat.
+    fn metadata(&self) -> io::Result<Metadata>;
+
+    /// Takes the exclusive kernel lock of this file without waiting; false means that another open handle holds it.
+    /// It ends with the last clone of this handle, at the latest with the process.
+    ///
+    /// # Errors
+    /// The errno of the lock; `ENOLCK`, `EOPNOTSUPP` and `ENOSYS` say that the file system has no locks.
+    fn try_lock(&self) -> io::Result<bool>;
+
+    /// Gives the lock back.
+    ///
+    /// # Errors
+    /// The errno of the unlock.
+    fn unlock(&self) -> io::Result<()>;
+
+    /// The descriptor behind this handle, where there is one.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// A store's root and what can be done below it.
+pub trait FileSystem: Send + Sync {
+    /// Makes one directory with mode 0700; its parent must exist, and is to be synced by the caller. `""` makes the
+    /// root and what is missing above it.
+    ///
+    /// # Errors
+    /// `EEXIST` when the name is taken, else the errno.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes a new file with mode 0600, open for reading and appending.
+    ///
+    /// # Errors
+    /// `EEXIST` when the name is taken (by a dangling link too), else the errno.
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+
+    /// Opens an existing regular file for reading and appending.
+    ///
+    /// # Errors
+    /// `ELOOP` for a symbolic link on the way, `EINVAL` for anything but a regular file, else the errno.
+    fn open_append(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+
+    /// Opens an existing regular file for reading only.
+    ///
+    /// # Errors
+    /// As [`open_append`](Self::open_append).
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+
+    /// Gives the file at `from` a second name, never replacing what is at `to`.
+    ///
+    /// # Errors
+    /// `EEXIST` when `to` is taken, else the errno.
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Moves a file, replacing what is at `to`.
+    ///
+    /// # Errors
+    /// The errno of the rename.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a name of a file (of a link itself, not of its target).
+    ///
+    /// # Errors
+    /// The errno of the removal.
+    fn unlink(&self, path: &Path) -> io::Result<()>;
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// The errno of the removal.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Puts the names in a directory on stable storage. `""` also makes the root's own name durable when this
+    /// instance created it.
+    ///
+    /// # Errors
+    /// The errno of the sync.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in a directory, in byte order, without `.` and `..`.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ELOOP` (a link on the way) or another errno.
+    fn list_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
+
+    /// The facts about a name, of a link itself rather than of its target.
+    ///
+    /// # Errors
+    /// The errno of the stat.
+    fn metadata(&self, path: &Path) -> io::Result<Metadata>;
+}
+
+/// Reads until `buf` is full or the source ends; returns how much was read.
+///
+/// # Errors
+/// The errno of the first failed read.
+pub fn read_full(source: &(impl ReadAt + ?Sized), offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match source.read_at(offset + done as u64, rest) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// Refuses a path that could leave the root by its spelling: absolute, `..`, or a NUL byte.
+///
+/// # Errors
+/// `InvalidInput`, naming the path.
+pub(crate) fn check_relative(path: &Path) -> io::Result<()> {
+    let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    if plain && !path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("{} is not a plain path below the store", path.display()),
+    ))
+}
+
+/// The symbolic name of the errno in `error` (`"ENOSPC"`), for the `data.errno` of PROTOCOL 5; `None` when the error
+/// did not come from the system or its number has no name here.
+#[must_use]
+pub fn errno_name(error: &io::Error) -> Option<&'static str> {
+    let number = error.raw_os_error()?;
+    ERRNOS.iter().find(|(errno, _)| errno.raw_os_error() == number).map(|(_, name)| *name)
+}
+
+/// The error for an errno's symbolic name, for fault plans; `None` for a name not known here.
+#[must_use]
+pub fn errno_from_name(name: &str) -> Option<io::Error> {
+    ERRNOS.iter().find(|(_, known)| *known == name).map(|(errno, _)| errno_error(*errno))
+}
+
+pub(crate) fn errno_error(errno: Errno) -> io::Error {
+    io::Error::from_raw_os_error(errno.raw_os_error())
+}
+
+const ERRNOS: &[(Errno, &str)] = &[
+    (Errno::ACCESS, "EACCES"),
+    (Errno::AGAIN, "EAGAIN"),
+    (Errno::BADF, "EBADF"),
+    (Errno::BUSY, "EBUSY"),
+    (Errno::DQUOT, "EDQUOT"),
+    (Errno::EXIST, "EEXIST"),
+    (Errno::FBIG, "EFBIG"),
+    (Errno::INTR, "EINTR"),
+    (Errno::INVAL, "EINVAL"),
+    (Errno::IO, "EIO"),
+    (Errno::ISDIR, "EISDIR"),
+    (Errno::LOOP, "ELOOP"),
+    (Errno::MFILE, "EMFILE"),
+    (Errno::MLINK, "EMLINK"),
+    (Errno::NAMETOOLONG, "ENAMETOOLONG"),
+    (Errno::NFILE, "ENFILE"),
+    (Errno::NODEV, "ENODEV"),
+    (Errno::NOENT, "ENOENT"),
+    (Errno::NOLCK, "ENOLCK"),
+    (Errno::NOMEM, "ENOMEM"),
+    (Errno::NOSPC, "ENOSPC"),
+    (Errno::NOSYS, "ENOSYS"),
+    (Errno::NOTDIR, "ENOTDIR"),
+    (Errno::NOTEMPTY, "ENOTEMPTY"),
+    (Errno::NXIO, "ENXIO"),
+    (Errno::OPNOTSUPP, "EOPNOTSUPP"),
+    (Errno::PERM, "EPERM"),
+    (Errno::ROFS, "EROFS"),
+    (Errno::STALE, "ESTALE"),
+    (Errno::TIMEDOUT, "ETIMEDOUT"),
+    (Errno::XDEV, "EXDEV"),
+];

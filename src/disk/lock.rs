@@ -1,0 +1,168 @@
+//! One owner per live session: a kernel lock on the log itself, and a hint beside it that says who.
+//!
+//! The lock is `flock` on the very file that it protects, through the very handle that appends to it:
+//! - it dies with the process, however that ends, and waits for no time-out;
+//! - handles are close-on-exec, so that no child keeps a session locked;
+//! - a copied or restored directory carries no lock, since there is no lock file that could be copied;
+//! - a log is locked before it gets its name (see `publish`), so that nobody opens it in between.
+//!
+//! A log may be removed and made anew between opening and locking it. Then the lock is on a file without a name, and
+//! two owners could believe in theirs: so after locking, the name is looked up again and must stand for the same file.
+//!
+//! The hint (`session.owner`) is for error messages only. It is never asked whether a session is locked: a stale or
+//! forged hint, or a process that got the same pid, cannot keep anybody out.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::fs::{File, FileSystem, errno_error, read_full};
+use super::paths::OWNER_FILE;
+
+/// Who holds a lock, as far as the hint tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The process.
+    pub pid: u32,
+    /// When it took the lock, in milliseconds since 1970.
+    pub since_ms: u64,
+}
+
+/// Why a log could not be locked.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process, or another session store in this one, owns the log.
+    #[error("the session is open in {}: close it there first", describe(.holder.as_ref()))]
+    Held {
+        /// The owner's hint, when it is readable.
+        holder: Option<Holder>,
+    },
+    /// The file system has no locks (some network mounts).
+    #[error("the store's file system does not support file locks ({0}): keep the store on a local disk")]
+    Unsupported(#[source] io::Error),
+    /// The log is replaced faster than it can be locked.
+    #[error("the log is being replaced by another program: stop it, then try again")]
+    Replaced,
+    /// The log could not be opened or locked.
+    #[error("the log could not be opened for writing: {0}")]
+    Io(#[source] io::Error),
+}
+
+fn describe(holder: Option<&Holder>) -> String {
+    holder.map_or_else(|| "another process".to_owned(), |holder| format!("process {}", holder.pid))
+}
+
+/// Ownership of one log, until dropped.
+pub struct Lock {
+    fs: Arc<dyn FileSystem>,
+    file: Arc<dyn File>,
+    hint: PathBuf,
+    me: Holder,
+}
+
+/// A reader that asks who holds a lock takes it for a moment; an owner-to-be looks again before it gives up.
+const RETRIES: u32 = 3;
+const RETRY_AFTER: Duration = Duration::from_millis(1);
+
+impl Lock {
+    /// Opens and locks an existing log (path relative to the root), waiting at most 3 ms. `me` is what the hint will
+    /// say.
+    ///
+    /// # Errors
+    /// [`LockError`]; a log that does not exist is `Io` with `NotFound`.
+    pub fn try_acquire(fs: &Arc<dyn FileSystem>, log: &Path, me: Holder) -> Result<Self, LockError> {
+        for _ in 0..8 {
+            let file = fs.open_append(log).map_err(LockError::Io)?;
+            let mut retries = RETRIES;
+            while !file.try_lock().map_err(lock_failure)? {
+                if retries == 0 {
+                    return Err(LockError::Held { holder: read_hint(fs.as_ref(), log) });
+                }
+                retries -= 1;
+                std::thread::sleep(RETRY_AFTER);
+            }
+            let ours = file.metadata().map_err(LockError::Io)?;
+            match fs.metadata(log) {
+                Ok(named) if named.is_same_file(&ours) => return Ok(Self::announce(fs, file, log, me)),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(LockError::Io(error)),
+            }
+        }
+        Err(LockError::Replaced)
+    }
+
+    /// Locks a file that has no name as a log yet; [`announce`](Self::announce) makes it a [`Lock`] once it has.
+    pub(crate) fn lock_unpublished(file: &dyn File) -> Result<(), LockError> {
+        match file.try_lock().map_err(lock_failure)? {
+            true => Ok(()),
+            false => Err(LockError::Held { holder: None }),
+        }
+    }
+
+    /// Wraps a locked file and leaves the hint. The hint is best effort: not being able to write it blocks nobody.
+    pub(crate) fn announce(fs: &Arc<dyn FileSystem>, file: Arc<dyn File>, log: &Path, me: Holder) -> Self {
+        let hint = log.with_file_name(OWNER_FILE);
+        // A new file each time: a link or a pipe that lies there under this name is removed, not written through.
+        let _ = fs.unlink(&hint);
+        let _ = fs.create_new(&hint).and_then(|file| file.append(hint_text(me).as_bytes()));
+        Self { fs: Arc::clone(fs), file, hint, me }
+    }
+
+    /// The locked log, open for reading and appending.
+    #[must_use]
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// Who owns a log at this moment, for `lockedBy` of `session/inspect`; `None` when nobody does. An owner without
+    /// a readable hint is `Some(None)`.
+    ///
+    /// # Errors
+    /// [`LockError::Io`] and [`LockError::Unsupported`].
+    pub fn holder(fs: &dyn FileSystem, log: &Path) -> Result<Option<Option<Holder>>, LockError> {
+        let file = fs.open_read(log).map_err(LockError::Io)?;
+        if !file.try_lock().map_err(lock_failure)? {
+            return Ok(Some(read_hint(fs, log)));
+        }
+        file.unlock().map_err(LockError::Io)?;
+        Ok(None)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Before the unlock, so that it is never the next owner's hint that goes; and only ours, should the log have
+        // been replaced by another program and be owned by another process by now.
+        if read_hint(self.fs.as_ref(), &self.hint) == Some(self.me) {
+            let _ = self.fs.unlink(&self.hint);
+        }
+        // Explicitly, because a sync on another thread may still hold a clone of the handle.
+        let _ = self.file.unlock();
+    }
+}
+
+fn lock_failure(error: io::Error) -> LockError {
+    let none = [Errno::NOLCK, Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL];
+    match none.iter().any(|errno| errno_error(*errno).raw_os_error() == error.raw_os_error()) {
+        true => LockError::Unsupported(error),
+        false => LockError::Io(error),
+    }
+}
+
+fn hint_text(holder: Holder) -> String {
+    format!("{{\"pid\":{},\"since\":{}}}\n", holder.pid, holder.since_ms)
+}
+
+/// The hint beside `log`; anything but what [`hint_text`] writes is no hint.
+fn read_hint(fs: &dyn FileSystem, log: &Path) -> Option<Holder> {
+    let file = fs.open_read(&log.with_file_name(OWNER_FILE)).ok()?;
+    let mut buf = [0; 64];
+    let read = read_full(file.as_ref(), 0, &mut buf).ok()?;
+    let text = std::str::from_utf8(buf.get(..read)?).ok()?;
+    let (pid, since) = text.strip_prefix("{\"pid\":")?.strip_suffix("}\n")?.split_once(",\"since\":")?;
+    Some(Holder { pid: pid.parse().ok()?, since_ms: since.parse().ok()? })
+}

@@ -1,0 +1,19 @@
+//! The storage room: files, locks and encodings of stored logs (FORMAT 13).
+//!
+//! It knows bytes, lengths and names, and nothing of commands or methods. Lowest first: [`fs`] is the seam to the
+//! file system with [`os`] behind it and two doubles beside it ([`fault`], [`record`] with [`crash`]); [`paths`] turns ids into
+//! names; [`lock`] owns a log; [`zstd`] and [`lines`] read frames and lines; [`write`](mod@write) appends and syncs;
+//! [`publish`] gives a new log its name.
+
+pub mod crash;
+pub mod fault;
+pub mod fs;
+pub mod lines;
+pub mod lock;
+pub mod os;
+mod os_file;
+pub mod paths;
+pub mod publish;
+pub mod record;
+pub mod write;
+pub mod zstd;

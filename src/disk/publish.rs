@@ -1,0 +1,208 @@
+//! Giving a new log its name: whole, synced and locked before anybody can see it (FORMAT 13.4).
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::fs::{File, FileSystem};
+use super::lock::{Holder, Lock, LockError};
+use super::paths::LogPath;
+use super::write::LogWriter;
+
+/// A part of a new log's content.
+#[derive(Clone, Copy)]
+pub enum Piece<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// A range of another log, copied inside the kernel where that works: the shared prefix of a fork.
+    Range {
+        /// The other log.
+        file: &'a dyn File,
+        /// Offset of the first byte.
+        from: u64,
+        /// Offset after the last byte.
+        to: u64,
+    },
+}
+
+/// Why a log was not published. Except for [`AlreadyExists`](Self::AlreadyExists) and
+/// [`Unsettled`](Self::Unsettled) there is no log of that name afterwards.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// The name is taken: the session is stored already, or another process was faster.
+    #[error("a log of this session is stored already: load it instead, or use another id")]
+    AlreadyExists,
+    /// A step failed.
+    #[error("the session could not be stored ({step}: {source}): try again once the cause is gone")]
+    Io {
+        /// What was being done.
+        step: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The log to copy from is shorter than the range asked for.
+    #[error(
+        "the log to fork from ends {missing} bytes too early, another program changed it: close it and load it"
+    )]
+    SourceTooShort {
+        /// How many bytes were missing.
+        missing: u64,
+    },
+    /// The new file could not be locked.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The log has its name, which could neither be made durable nor be taken back.
+    #[error(
+        "the session is stored but may not survive power loss ({source}): load it, or delete it and try again"
+    )]
+    Unsettled {
+        /// Why its name could not be made durable.
+        source: io::Error,
+    },
+}
+
+/// Creates logs below one root. Shared by all sessions, as it remembers which directories are durable.
+pub struct Publisher {
+    fs: Arc<dyn FileSystem>,
+    durable_dirs: Mutex<HashSet<PathBuf>>,
+}
+
+impl Publisher {
+    /// A publisher for a root, which is created with the first log.
+    #[must_use]
+    pub fn new(fs: Arc<dyn FileSystem>) -> Self {
+        Self { fs, durable_dirs: Mutex::new(HashSet::new()) }
+    }
+
+    /// Makes a log with the given content and returns its writer; name and content are durable and locked for `me`.
+    ///
+    /// The content goes to a temporary file, which is synced, locked and then linked to its final name. So nobody
+    /// ever sees a part of it, and of two processes that create the same log one gets
+    /// [`PublishError::AlreadyExists`].
+    ///
+    /// # Errors
+    /// [`PublishError`].
+    pub fn publish(
+        &self,
+        path: &LogPath,
+        content: &[Piece<'_>],
+        me: Holder,
+    ) -> Result<LogWriter, PublishError> {
+        self.make_dirs(path)?;
+        let log = path.log();
+        let random = uuid::Uuid::new_v4().simple().to_string();
+        let mut temp = log.clone().into_os_string();
+        temp.push(format!(".{}.tmp", random.get(..12).unwrap_or(&random)));
+        let temp = PathBuf::from(temp);
+        let file = self.fs.create_new(&temp).map_err(step("create the file"))?;
+        let answer = self.fill_and_link(&file, content, &temp, &log);
+        let published = answer.and_then(|len| {
+            let lock = Lock::announce(&self.fs, Arc::clone(&file), &log, me);
+            match self.fs.sync_dir(&path.session_dir()) {
+                Ok(()) => Ok(LogWriter::new(lock, len, len)),
+                // Nobody else can have added anything, we hold the lock: take the name back.
+                Err(source) => match self.fs.unlink(&log) {
+                    Ok(()) => Err(PublishError::Io { step: "sync the directory", source }),
+                    Err(_) => Err(PublishError::Unsettled { source }),
+                },
+            }
+        });
+        // Best effort, whatever happened: readers ignore such files.
+        let _ = self.fs.unlink(&temp);
+        published
+    }
+
+    fn fill_and_link(
+        &self,
+        file: &Arc<dyn File>,
+        content: &[Piece<'_>],
+        temp: &Path,
+        log: &Path,
+    ) -> Result<u64, PublishError> {
+        let mut len = 0;
+        for piece in content {
+            len += match *piece {
+                Piece::Bytes(bytes) => write_all(file.as_ref(), bytes)?,
+                Piece::Range { file: source, from, to } => copy_all(file.as_ref(), source, from, to)?,
+            };
+        }
+        file.sync_data().map_err(step("sync the file"))?;
+        Lock::lock_unpublished(file.as_ref())?;
+        match self.fs.hard_link(temp, log) {
+            Ok(()) => Ok(len),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(PublishError::AlreadyExists),
+            Err(source) => Err(PublishError::Io { step: "name the file", source }),
+        }
+    }
+
+    /// Makes what is missing of root, project and session directory, each durable in its parent.
+    fn make_dirs(&self, path: &LogPath) -> Result<(), PublishError> {
+        let session = path.session_dir();
+        for attempt in 0..2 {
+            self.make_shared_dir(Path::new(""), None)?;
+            self.make_shared_dir(path.project_dir(), Some(Path::new("")))?;
+            match self.fs.create_dir(&session) {
+                // Somebody removed the directories that we remember: forget them, once.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && attempt == 0 => self.known().clear(),
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(step("create the session directory")(error));
+                }
+                // Synced even if it was there: whoever made it may have died before syncing.
+                _ => break,
+            }
+        }
+        self.fs.sync_dir(path.project_dir()).map_err(step("sync the project directory"))
+    }
+
+    fn make_shared_dir(&self, dir: &Path, parent: Option<&Path>) -> Result<(), PublishError> {
+        if self.known().contains(dir) {
+            return Ok(());
+        }
+        match self.fs.create_dir(dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(step("create a directory")(error));
+            }
+            _ => {}
+        }
+        if let Some(parent) = parent {
+            self.fs.sync_dir(parent).map_err(step("sync a directory"))?;
+        }
+        self.known().insert(dir.to_path_buf());
+        Ok(())
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashSet<PathBuf>> {
+        self.durable_dirs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn step(step: &'static str) -> impl FnOnce(io::Error) -> PublishError {
+    move |source| PublishError::Io { step, source }
+}
+
+fn write_all(file: &dyn File, bytes: &[u8]) -> Result<u64, PublishError> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match file.append(rest) {
+            Ok(0) => return Err(step("write the file")(io::ErrorKind::WriteZero.into())),
+            Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(step("write the file")(error)),
+        }
+    }
+    Ok(bytes.len() as u64)
+}
+
+fn copy_all(file: &dyn File, source: &dyn File, from: u64, to: u64) -> Result<u64, PublishError> {
+    let mut at = from;
+    while at < to {
+        match file.copy_from(source, at, to - at) {
+            Ok(0) => return Err(PublishError::SourceTooShort { missing: to - at }),
+            Ok(n) => at += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(step("copy the shared prefix")(error)),
+        }
+    }
+    Ok(to.saturating_sub(from))
+}
