@@ -7,9 +7,12 @@
 //! json, log <- disk <- daemon
 //! ```
 
+pub mod daemon;
 pub mod disk;
 pub mod json;
 pub mod log;
 pub mod replay;
+pub mod rpc;
+pub mod session;
 pub mod stdio;
 pub mod view;

@@ -1,1 +1,188 @@
-fn main() {}
+//! The command line of `sessiond`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use sessiond::daemon::{MemoryStorage, serve};
+use sessiond::replay::{Recorder, Recording, ReplayArgs, main_replay};
+use sessiond::rpc::{Clock, IdSource, Settings, WireLimits};
+use sessiond::session::{Invariants, Limits};
+use sessiond::stdio::{StderrLog, take_stdio};
+use tracing_subscriber::filter::LevelFilter;
+
+/// Exit code of a daemon that could not start.
+const COULD_NOT_START: u8 = 3;
+/// Log text that may wait for a slow stderr, in bytes.
+const LOG_CAPACITY: usize = 1 << 20;
+/// Room in a line for what stands around an event.
+const ENVELOPE_ROOM: usize = 8 << 10;
+
+/// Keeps event-sourced agent sessions and speaks JSON-RPC over stdio.
+#[derive(Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve one client over stdin and stdout (the default).
+    Serve(ServeArgs),
+    /// Hold a daemon to recorded conversations.
+    Replay(ReplayArgs),
+}
+
+#[derive(Args)]
+struct ServeArgs {
+    /// Where sessions are kept: memory: or jsonl:DIR.
+    #[arg(long, value_name = "STORE", env = "SESSIOND_STORE")]
+    store: Option<String>,
+    /// Write the conversation to FILE as a transcript.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Where times come from: system, or fixed:MS+STEP.
+    #[arg(long, value_name = "SPEC", default_value = "system")]
+    clock: Clock,
+    /// Where ids come from: random, or sequential.
+    #[arg(long, value_name = "SPEC", default_value = "random")]
+    ids: IdSource,
+    /// Whether appends must keep the turn/step/tool relations, where a client does not say.
+    #[arg(long, value_enum, default_value = "enforce")]
+    invariants: InvariantsArg,
+    /// What is logged to stderr.
+    #[arg(long, value_name = "LEVEL", default_value = "warn")]
+    log: LevelFilter,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum InvariantsArg {
+    Enforce,
+    Off,
+}
+
+#[derive(Args)]
+struct LimitArgs {
+    /// Bytes of a line, in or out.
+    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = at_least::<64, { 1 << 30 }>)]
+    max_message_bytes: usize,
+    /// Bytes of one encoded event.
+    #[arg(long, value_name = "BYTES", value_parser = at_least::<64, { 1 << 30 }>)]
+    max_event_bytes: Option<usize>,
+    /// Nesting in an event's data.
+    #[arg(long, value_name = "LEVELS", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    max_depth: u32,
+    /// Bytes of unread output before input is no longer read.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = at_least::<4096, { 1 << 40 }>)]
+    max_queued_bytes: usize,
+    /// Events of one batch.
+    #[arg(long, value_name = "EVENTS", default_value_t = 10_000, value_parser = at_least::<1, { 1 << 30 }>)]
+    max_batch_events: usize,
+    /// Sessions live at once.
+    #[arg(long, value_name = "SESSIONS", default_value_t = 10_000, value_parser = at_least::<1, { 1 << 30 }>)]
+    max_live_sessions: usize,
+}
+
+fn at_least<const MIN: usize, const MAX: usize>(text: &str) -> Result<usize, String> {
+    let value = text.parse().map_err(|_| format!("{text:?} is no whole number"))?;
+    if (MIN..=MAX).contains(&value) { Ok(value) } else { Err(format!("must be between {MIN} and {MAX}")) }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.command.unwrap_or(Command::Serve(cli.serve)) {
+        Command::Serve(args) => run_serve(args),
+        Command::Replay(args) => {
+            let code = main_replay(args, &mut std::io::stdout().lock(), &mut std::io::stderr().lock());
+            let _ = std::io::stdout().flush();
+            code
+        }
+    }
+}
+
+fn run_serve(args: ServeArgs) -> ExitCode {
+    let stdio = match take_stdio() {
+        Ok(stdio) => stdio,
+        Err(error) => return could_not_start(&error),
+    };
+    let log = match StderrLog::new(LOG_CAPACITY) {
+        Ok(log) => log,
+        Err(error) => return could_not_start(&error),
+    };
+    tracing_subscriber::fmt().with_max_level(args.log).with_ansi(false).with_writer(log.clone()).init();
+    std::panic::set_hook(Box::new(|panic| {
+        // Where, never with what: a panic's text may hold a payload.
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(%place, "panicked at");
+    }));
+    let code = match start(args, stdio) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "sessiond could not start or go on");
+            ExitCode::from(COULD_NOT_START)
+        }
+    };
+    log.flush(Duration::from_secs(1));
+    code
+}
+
+fn start(args: ServeArgs, stdio: sessiond::stdio::Stdio) -> Result<(), Box<dyn std::error::Error>> {
+    let (settings, store) = (settings(&args)?, args.store.as_deref().unwrap_or("memory:"));
+    if store != "memory:" {
+        return Err(format!("{store:?} is no store; write memory:").into());
+    }
+    let recorder = args.record.as_deref().map(record_to).transpose()?;
+    serve(stdio, settings, |_| Box::new(MemoryStorage::default()), recorder)?;
+    Ok(())
+}
+
+fn record_to(file: &std::path::Path) -> Result<Recorder, Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let owned: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+    Ok(Recorder::create(file, &Recording { title: "Recorded from a live client", args: &owned })?)
+}
+
+fn settings(args: &ServeArgs) -> Result<Settings, String> {
+    let limits = &args.limits;
+    // An event must fit into the line that announces it.
+    let room = limits.max_message_bytes.saturating_sub(ENVELOPE_ROOM).max(limits.max_message_bytes / 2);
+    let max_event_bytes = limits.max_event_bytes.unwrap_or((16 << 20).min(room));
+    if max_event_bytes > room {
+        return Err(format!(
+            "--max-event-bytes {max_event_bytes} does not fit into a line of --max-message-bytes {}",
+            limits.max_message_bytes
+        ));
+    }
+    Ok(Settings {
+        invariants: match args.invariants {
+            InvariantsArg::Enforce => Invariants::Enforce,
+            InvariantsArg::Off => Invariants::Off,
+        },
+        limits: Limits {
+            max_event_bytes,
+            max_depth: limits.max_depth,
+            max_batch_events: limits.max_batch_events,
+            max_live_sessions: limits.max_live_sessions,
+        },
+        wire: WireLimits {
+            max_message_bytes: limits.max_message_bytes,
+            max_queued_bytes: limits.max_queued_bytes,
+            ..WireLimits::default()
+        },
+        clock: args.clock.clone(),
+        ids: args.ids.clone(),
+    })
+}
+
+fn could_not_start(error: &dyn std::error::Error) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "sessiond could not start: {error}");
+    ExitCode::from(COULD_NOT_START)
+}

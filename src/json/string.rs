@@ -10,6 +10,9 @@ use std::borrow::Cow;
 pub struct JsonStr<'a>(&'a str);
 
 impl<'a> JsonStr<'a> {
+    /// The empty string.
+    pub const EMPTY: JsonStr<'static> = JsonStr("\"\"");
+
     /// `text` must be a JSON string with its quotes, as the scanner left it.
     pub(crate) fn from_verified(text: &'a str) -> Self {
         Self(text)

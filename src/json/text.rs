@@ -24,6 +24,11 @@ pub enum Type {
 pub struct Json<'a>(&'a str);
 
 impl<'a> Json<'a> {
+    /// `null`.
+    pub const NULL: Json<'static> = Json("null");
+    /// `{}`.
+    pub const EMPTY_OBJECT: Json<'static> = Json("{}");
+
     /// `text` must be exactly one JSON value, as the scanner left it.
     pub(crate) fn from_verified(text: &'a str) -> Self {
         Self(text)

@@ -41,6 +41,11 @@ impl Log {
         Self { parts: Vector::new(), tail: Segment::new(Offset::ZERO, 0) }
     }
 
+    /// A log without events whose first one gets that seq: for encoding events apart from their log.
+    pub fn starting_at(offset: Offset) -> Self {
+        Self { parts: Vector::new(), tail: Segment::new(offset, 0) }
+    }
+
     /// Events held: the seq that the next one gets.
     pub fn len(&self) -> Offset {
         self.tail.first().plus(u64::from(self.tail.len()))
@@ -64,6 +69,13 @@ impl Log {
             self.seal(next);
         }
         (self.tail.push(draft, time), fresh)
+    }
+
+    /// The exact length of the line that a draft would get, in bytes.
+    pub fn encoded_len(&self, draft: &Draft<'_>, time: i64) -> usize {
+        let mut line = String::new();
+        draft.encode(self.len().next(), time, &mut line);
+        line.len()
     }
 
     /// Shares the tail, so that what follows goes into a new segment.

@@ -1,0 +1,8 @@
+//! Wiring: the protocol, the store's backend, the standard streams, signals and the order of an end.
+
+mod memory;
+mod owner;
+mod signals;
+
+pub use memory::MemoryStorage;
+pub use owner::{DaemonError, serve};

@@ -1,0 +1,155 @@
+//! The owner thread: reads a chunk of stdin, carries out every whole line in it, writes stdout once.
+
+use std::time::Duration;
+
+use super::signals;
+use crate::replay::{RecordError, Recorder};
+use crate::rpc::storage::Storage;
+use crate::rpc::{Server, Settings};
+use crate::stdio::{Filled, Frame, Input, Lines, Output, Stdio, StdioError, wait, wake_pair};
+
+/// How long an end waits for a client that does not read (PROTOCOL 1).
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Why the daemon could not start or go on.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum DaemonError {
+    #[error(transparent)]
+    Stdio(#[from] StdioError),
+    #[error("cannot listen for signals: {0}")]
+    Signals(std::io::Error),
+}
+
+/// Serves one client over `stdio` until its input ends, its output closes or a signal asks for the end.
+pub fn serve(
+    stdio: Stdio,
+    settings: Settings,
+    storage: impl FnOnce(crate::stdio::Waker) -> Box<dyn Storage + Send>,
+    recorder: Option<Recorder>,
+) -> Result<(), DaemonError> {
+    let (waker, wake) = wake_pair()?;
+    let end_asked = signals::listen(waker.clone()).map_err(DaemonError::Signals)?;
+    let mut owner = Owner {
+        lines: Lines::new(settings.wire.max_message_bytes),
+        output: Output::new(stdio.output, settings.wire.max_queued_bytes, waker.clone())?,
+        step_by_step: settings.clock.is_fixed(),
+        server: Server::new(settings, storage(waker)),
+        recorder,
+    };
+    let mut input = Input::new(stdio.input);
+    loop {
+        let wanted = if owner.output.over_bound() { None } else { input.poll_fd() };
+        let ready = wait(wanted, &wake, owner.output.poll_fd(), None)?;
+        if ready.output_gone || owner.output.closed() || end_asked.is_set() {
+            break;
+        }
+        owner.server.advance();
+        let mut ended = false;
+        if ready.input {
+            match input.fill(&mut owner.lines) {
+                Ok(Filled::Bytes(_) | Filled::NotReady) => {}
+                Ok(Filled::End) => ended = true,
+                Err(error) => {
+                    tracing::warn!(%error, "stdin failed; ending as at its end");
+                    ended = true;
+                }
+            }
+            owner.carry_out(|| wake_is_enough(&wake));
+        }
+        owner.hand_over();
+        if ended {
+            break;
+        }
+    }
+    owner.finish(&wake);
+    Ok(())
+}
+
+/// Waits until some other thread has news.
+fn wake_is_enough(wake: &crate::stdio::WakeFd) {
+    let _ = wait(None, wake, None, Some(Duration::from_millis(100)));
+}
+
+struct Owner {
+    lines: Lines,
+    server: Server,
+    output: Output,
+    /// Every line is carried out, storage included, before the next is read (PROTOCOL 7).
+    step_by_step: bool,
+    recorder: Option<Recorder>,
+}
+
+impl Owner {
+    fn carry_out(&mut self, pause: impl Fn()) {
+        while let Some(frame) = self.lines.next_frame() {
+            match frame {
+                Frame::Line(line) => {
+                    record(&mut self.recorder, |recorder| recorder.received(line));
+                    self.server.receive(line);
+                }
+                Frame::TooLong => {
+                    record(&mut self.recorder, |recorder| recorder.received_oversized(0));
+                    self.server.receive_too_large();
+                }
+            }
+            if self.step_by_step {
+                while !self.server.is_idle() {
+                    pause();
+                    self.server.advance();
+                }
+            }
+            if self.recorder.is_some() {
+                self.hand_over();
+            }
+        }
+    }
+
+    /// Gives what is ready to the writer.
+    fn hand_over(&mut self) {
+        let Some(out) = self.server.output() else { return };
+        if out.is_empty() {
+            return;
+        }
+        let mut bytes = std::mem::take(out).into_bytes();
+        record(&mut self.recorder, |recorder| {
+            for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+                recorder.sent(line)?;
+            }
+            Ok(())
+        });
+        self.output.hand_over(&mut bytes);
+        // The writer gives a recycled buffer back.
+        if let (Some(out), Ok(spare)) = (self.server.output(), String::from_utf8(bytes)) {
+            *out = spare;
+        }
+    }
+
+    /// What was accepted is carried out, flushed and answered; a client that does not read gets 5 s.
+    fn finish(&mut self, wake: &crate::stdio::WakeFd) {
+        while !self.server.is_idle() {
+            wake_is_enough(wake);
+            self.server.advance();
+        }
+        self.server.shut_down();
+        while !self.server.is_idle() {
+            wake_is_enough(wake);
+            self.server.advance();
+        }
+        record(&mut self.recorder, Recorder::end_of_input);
+        self.hand_over();
+        if let Some(Err(error)) = self.recorder.take().map(Recorder::finish) {
+            tracing::warn!(%error, "the recording is not whole");
+        }
+        self.output.drain(LAST_WORDS);
+    }
+}
+
+/// Recording never stops the daemon: its first failure is said once.
+fn record(recorder: &mut Option<Recorder>, act: impl FnOnce(&mut Recorder) -> Result<(), RecordError>) {
+    if let Some(recorder) = recorder {
+        if let Err(error) = act(recorder) {
+            tracing::warn!(%error, "recording has stopped");
+        }
+    }
+}

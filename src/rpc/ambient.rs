@@ -1,0 +1,166 @@
+//! Time and ids: what the outside world gives, or what flags have fixed for transcripts.
+
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use uuid::Uuid;
+
+use crate::session::Ids;
+
+/// Where times come from, in milliseconds since the Unix epoch.
+#[derive(Clone, Debug, Default)]
+pub enum Clock {
+    /// The system's wall clock; it may step back.
+    #[default]
+    System,
+    /// `fixed:MS+STEP`: MS at the first look, STEP more at each later one.
+    Fixed {
+        /// What the next look shows.
+        next: i64,
+        /// What is added by a look.
+        step: i64,
+    },
+}
+
+impl Clock {
+    /// The time now.
+    pub fn now(&mut self) -> i64 {
+        match self {
+            Self::System => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+            }
+            Self::Fixed { next, step } => {
+                let now = *next;
+                *next = now.saturating_add(*step);
+                now
+            }
+        }
+    }
+
+    /// Takes a look back: what it was for did not happen.
+    pub(super) fn unread(&mut self) {
+        if let Self::Fixed { next, step } = self {
+            *next -= *step;
+        }
+    }
+
+    /// Whether every line is to be carried out whole before the next is read (PROTOCOL 7).
+    pub fn is_fixed(&self) -> bool {
+        matches!(self, Self::Fixed { .. })
+    }
+}
+
+impl FromStr for Clock {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const SAFE: i64 = 1 << 53;
+        if text == "system" {
+            return Ok(Self::System);
+        }
+        let parsed = text.strip_prefix("fixed:").and_then(|spec| {
+            let (start, step) = spec.split_once('+').unwrap_or((spec, "0"));
+            Some((start.parse::<i64>().ok()?, step.parse::<i64>().ok()?))
+        });
+        match parsed {
+            Some((next, step)) if next.abs() < SAFE && (0..SAFE).contains(&step) => {
+                Ok(Self::Fixed { next, step })
+            }
+            _ => Err(format!("{text:?} is no clock; write system, or fixed:MS+STEP in milliseconds")),
+        }
+    }
+}
+
+/// Where ids come from.
+#[derive(Clone, Debug, Default)]
+pub enum IdSource {
+    /// UUIDs: version 7 for sessions and messages, version 4 for instances.
+    #[default]
+    Random,
+    /// `session-1`, `instance-1`, `msg-1`, …
+    Sequential {
+        /// The last number given, for each kind.
+        last: [u64; 3],
+    },
+}
+
+impl IdSource {
+    fn next(&mut self, kind: usize, prefix: &str, random: fn() -> Uuid) -> String {
+        match self {
+            Self::Random => format!("{prefix}{}", random()),
+            Self::Sequential { last } => {
+                let number = last.get_mut(kind).map_or(0, |last| {
+                    *last += 1;
+                    *last
+                });
+                let prefix = if prefix.is_empty() { "instance-" } else { prefix };
+                format!("{prefix}{number}")
+            }
+        }
+    }
+
+    /// Whether the process's own facts (its pid) are to be fixed too.
+    pub fn is_fixed(&self) -> bool {
+        matches!(self, Self::Sequential { .. })
+    }
+}
+
+impl Ids for IdSource {
+    fn session_id(&mut self) -> String {
+        self.next(0, "session-", Uuid::now_v7)
+    }
+
+    fn instance_id(&mut self) -> String {
+        self.next(1, "", Uuid::new_v4)
+    }
+
+    fn message_id(&mut self) -> String {
+        self.next(2, "msg-", Uuid::now_v7)
+    }
+}
+
+impl FromStr for IdSource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "random" => Ok(Self::Random),
+            "sequential" => Ok(Self::Sequential { last: [0; 3] }),
+            _ => Err(format!("{text:?} is no source of ids; write random or sequential")),
+        }
+    }
+}
+
+/// A time as ISO 8601 in UTC with milliseconds; none outside the years 0 to 9999.
+pub fn iso8601(millis: i64) -> Option<String> {
+    let (days, rest) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
+    // Days to civil date in the proleptic Gregorian calendar, by 400-year eras that begin in March.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (seconds, millis) = (rest / 1_000, rest % 1_000);
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    (0..=9_999)
+        .contains(&year)
+        .then(|| format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::iso8601;
+
+    #[test]
+    fn times_are_iso8601() {
+        assert_eq!(iso8601(0).as_deref(), Some("1970-01-01T00:00:00.000Z"));
+        assert_eq!(iso8601(1_700_000_000_123).as_deref(), Some("2023-11-14T22:13:20.123Z"));
+        assert_eq!(iso8601(951_782_400_000).as_deref(), Some("2000-02-29T00:00:00.000Z"));
+        assert_eq!(iso8601(-1).as_deref(), Some("1969-12-31T23:59:59.999Z"));
+        assert_eq!(iso8601(1 << 52), None);
+    }
+}

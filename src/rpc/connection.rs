@@ -1,0 +1,204 @@
+//! What one connection has agreed on: dialect, notifications, spelling (PROTOCOL 2).
+
+use crate::json::{Json, Type};
+use crate::log::Kind;
+
+use super::error::{Code, WireError};
+
+/// The spelling of params and results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// Native members at the root.
+    #[default]
+    Native,
+    /// ACP's members at the root, native ones under `_meta.sessiond`.
+    Acp,
+}
+
+impl Dialect {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Acp => "acp",
+        }
+    }
+}
+
+/// The notifications that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+#[repr(u8)]
+pub enum Notice {
+    Created,
+    Event,
+    Durable,
+    Disposed,
+}
+
+impl Notice {
+    /// All of them.
+    pub const ALL: [Notice; 4] = [Self::Created, Self::Event, Self::Durable, Self::Disposed];
+
+    /// The method on the wire.
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::Created => "session/created",
+            Self::Event => "session/event",
+            Self::Durable => "session/durable",
+            Self::Disposed => "session/disposed",
+        }
+    }
+}
+
+/// ACP's own notification, which needs no asking for.
+pub const UPDATE: &str = "session/update";
+
+/// One client's agreement.
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    /// Whether a request has fixed the dialect.
+    pub(super) fixed: bool,
+    /// The dialect.
+    pub(super) dialect: Dialect,
+    wanted: [bool; 4],
+    /// Written before the name of a native notification.
+    pub(super) prefix: &'static str,
+    /// ACP updates for appended messages too.
+    pub(super) live_updates: bool,
+    /// The client shows compactions.
+    pub(super) compaction: bool,
+    /// The client shows notices.
+    pub(super) notices: bool,
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Self {
+            fixed: false,
+            dialect: Dialect::Native,
+            wanted: [true; 4],
+            prefix: "",
+            live_updates: false,
+            compaction: false,
+            notices: false,
+        }
+    }
+}
+
+/// An event type that a client declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredType {
+    /// The type.
+    pub name: String,
+    /// Whether logs that hold it load only where it is declared.
+    pub required: bool,
+}
+
+impl Connection {
+    /// Whether the client wants a notification.
+    pub(super) fn wants(&self, notice: Notice) -> bool {
+        self.wanted.get(notice as usize).copied().unwrap_or(false)
+    }
+
+    /// Sends no native notification any more.
+    pub(super) fn silence(&mut self) {
+        self.wanted = [false; 4];
+    }
+
+    /// Reads `clientCapabilities`; gives the agreement and the declared event types.
+    pub(super) fn negotiate(capabilities: Option<Json<'_>>) -> Result<(Self, Vec<DeclaredType>), WireError> {
+        let mut agreed = Self { fixed: true, ..Self::default() };
+        let session = capabilities.and_then(|all| all.get("session"));
+        let shows =
+            |name| session.and_then(|all| all.get(name)).is_some_and(|value| value.kind() == Type::Object);
+        (agreed.compaction, agreed.notices) = (shows("compaction"), shows("notices"));
+        let own = capabilities
+            .and_then(|all| all.at(&["_meta", "sessiond"]))
+            .filter(|own| own.kind() != Type::Null);
+        let Some(own) = own else {
+            agreed.dialect = Dialect::Acp;
+            agreed.wanted = [false; 4];
+            return Ok((agreed, Vec::new()));
+        };
+        if own.kind() != Type::Object {
+            return Err(invalid("an object"));
+        }
+        let mut types = Vec::new();
+        let mut asked = None;
+        for (key, value) in own.members().filter(|(_, value)| value.kind() != Type::Null) {
+            match &*key.lossy() {
+                "dialect" if value.is_str("native") => agreed.dialect = Dialect::Native,
+                "dialect" if value.is_str("acp") => agreed.dialect = Dialect::Acp,
+                "dialect" => return Err(invalid("dialect \"native\" or \"acp\"")),
+                "notifications" => asked = Some(read_notices(value)?),
+                "prefix" if value.is_str("_") => agreed.prefix = "_",
+                "prefix" if value.is_str("") => agreed.prefix = "",
+                "prefix" => return Err(invalid("prefix \"_\" or \"\"")),
+                "liveUpdates" => {
+                    agreed.live_updates =
+                        value.as_bool().ok_or_else(|| invalid("liveUpdates true or false"))?;
+                }
+                "eventTypes" => types = read_types(value)?,
+                other => {
+                    let name: String = other.chars().take(60).collect();
+                    return Err(invalid("only dialect, notifications, prefix, liveUpdates and eventTypes")
+                        .text("field", &name));
+                }
+            }
+        }
+        agreed.wanted = asked.unwrap_or([agreed.dialect == Dialect::Native; 4]);
+        Ok((agreed, types))
+    }
+}
+
+fn invalid(what: &str) -> WireError {
+    WireError::new(Code::InvalidParams, format!("clientCapabilities._meta.sessiond must hold {what}"))
+}
+
+fn read_notices(value: Json<'_>) -> Result<[bool; 4], WireError> {
+    let mut wanted = [false; 4];
+    if value.kind() != Type::Array {
+        return Err(invalid("notifications as an array of method names"));
+    }
+    for name in value.elements() {
+        if name.is_str(UPDATE) {
+            continue;
+        }
+        let notice = Notice::ALL.into_iter().find(|notice| name.is_str(notice.method()));
+        let slot = notice.and_then(|notice| wanted.get_mut(notice as usize));
+        *slot.ok_or_else(|| invalid("notifications by their exact names, without a prefix"))? = true;
+    }
+    Ok(wanted)
+}
+
+fn read_types(value: Json<'_>) -> Result<Vec<DeclaredType>, WireError> {
+    const ROW_TAGS: [&str; 3] = ["text-chunks", "reasoning-chunks", "tool-call-chunks"];
+    let shape = || invalid("eventTypes as an array of {type, required?}");
+    if value.kind() != Type::Array {
+        return Err(shape());
+    }
+    let mut types = Vec::new();
+    for element in value.elements() {
+        let (mut name, mut required) = (None, false);
+        for (key, member) in element.members() {
+            match &*key.lossy() {
+                "type" => name = member.as_str().and_then(|text| text.decode()),
+                "required" => required = member.as_bool().ok_or_else(shape)?,
+                _ => return Err(shape()),
+            }
+        }
+        let name = name.ok_or_else(shape)?.into_owned();
+        if name.is_empty()
+            || Kind::of(&name) != Kind::Other
+            || Kind::is_retired(&name)
+            || ROW_TAGS.contains(&&*name)
+        {
+            let error =
+                invalid("event types of the client's own: not empty, known, retired or a storage row's tag");
+            return Err(error.text("type", &name.chars().take(100).collect::<String>()));
+        }
+        types.push(DeclaredType { name, required });
+    }
+    Ok(types)
+}

@@ -1,0 +1,199 @@
+//! Errors on the wire: every refusal gets its code here and nowhere else (PROTOCOL 5).
+
+use jsonrpsee::types::ErrorObjectOwned;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::envelope::EnvelopeFault;
+use super::raw::RawJson;
+use crate::json::quote;
+use crate::session::Refusal;
+
+/// The stable names, with their numbers and what they mean.
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])* $name:ident = $number:literal, $text:literal;)*) => {
+        /// The stable name of an error: `error.data.code`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        pub enum Code {
+            $($(#[doc = $doc])* #[serde(rename = $text)] $name,)*
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &[Code] = &[$(Code::$name),*];
+
+            /// The JSON-RPC number.
+            pub fn number(self) -> i32 {
+                match self { $(Self::$name => $number,)* }
+            }
+
+            /// The stable name.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Not JSON, or not UTF-8.
+    ParseError = -32700, "PARSE_ERROR";
+    /// Not a request; a batch; a second `initialize`.
+    InvalidRequest = -32600, "INVALID_REQUEST";
+    /// A line over `maxMessageBytes`.
+    MessageTooLarge = -32600, "MESSAGE_TOO_LARGE";
+    /// No such method here.
+    MethodNotFound = -32601, "METHOD_NOT_FOUND";
+    /// Params do not fit the method.
+    InvalidParams = -32602, "INVALID_PARAMS";
+    /// A bug.
+    Internal = -32603, "INTERNAL";
+    /// By `$/cancel_request`.
+    RequestCancelled = -32800, "REQUEST_CANCELLED";
+    /// Not live; for load, resume, inspect: not stored.
+    SessionNotFound = -32002, "SESSION_NOT_FOUND";
+    /// That instance is not the live one.
+    SessionNotLive = -31001, "SESSION_NOT_LIVE";
+    /// The id is live or stored.
+    SessionAlreadyExists = -31002, "SESSION_ALREADY_EXISTS";
+    /// Not the seq of an event.
+    InvalidBoundary = -31003, "INVALID_BOUNDARY";
+    /// The boundary is inside an open turn.
+    OpenTurn = -31004, "OPEN_TURN";
+    /// `expectedSeq` is not the log's length.
+    SeqConflict = -31005, "SEQ_CONFLICT";
+    /// The payload would not survive a JSON round trip.
+    LossyJson = -31010, "LOSSY_JSON";
+    /// Envelope, message, header or `turn/end` shape; retired type.
+    InvalidEvent = -31011, "INVALID_EVENT";
+    /// Neither known, declared nor ignorable.
+    UnknownEventType = -31012, "UNKNOWN_EVENT_TYPE";
+    /// Marker, provenance, range or rewrite rule.
+    InvalidSurface = -31013, "INVALID_SURFACE";
+    /// Turn/step/tool relation.
+    InvariantViolation = -31014, "INVARIANT_VIOLATION";
+    /// Stored log of another version, or with retired or unknown required events.
+    FormatUnsupported = -31020, "FORMAT_UNSUPPORTED";
+    /// Stored log that cannot be trusted.
+    SessionCorrupt = -31021, "SESSION_CORRUPT";
+    /// Another process owns it.
+    SessionLocked = -31022, "SESSION_LOCKED";
+    /// I/O error; retryable.
+    StorageFailed = -31023, "STORAGE_FAILED";
+    /// A limit; `data.limit` names it.
+    LimitExceeded = -31024, "LIMIT_EXCEEDED";
+}
+
+/// An error on its way to the client.
+#[derive(Clone, Debug)]
+pub struct WireError {
+    code: Code,
+    message: String,
+    /// `,"name":value` for each fact.
+    facts: String,
+}
+
+impl WireError {
+    /// An error without facts.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), facts: String::new() }
+    }
+
+    /// The same with a fact whose value is JSON text.
+    pub fn fact(mut self, name: &str, json: impl std::fmt::Display) -> Self {
+        self.facts.push_str(&format!(",\"{name}\":{json}"));
+        self
+    }
+
+    /// The same with a text fact.
+    pub fn text(self, name: &str, value: &str) -> Self {
+        self.fact(name, quote(value))
+    }
+
+    /// Its code.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    fn data(&self) -> String {
+        format!("{{\"code\":\"{}\"{}}}", self.code.name(), self.facts)
+    }
+
+    /// The error object as JSON text.
+    pub fn to_json(&self) -> String {
+        let (number, message) = (self.code.number(), quote(&self.message));
+        format!("{{\"code\":{number},\"message\":{message},\"data\":{}}}", self.data())
+    }
+}
+
+impl From<WireError> for ErrorObjectOwned {
+    fn from(error: WireError) -> Self {
+        Self::owned(error.code.number(), error.message.clone(), Some(RawJson::from_text(error.data())))
+    }
+}
+
+impl From<EnvelopeFault<'_>> for WireError {
+    fn from(fault: EnvelopeFault<'_>) -> Self {
+        let code = match fault {
+            EnvelopeFault::NotJson(_) => Code::ParseError,
+            EnvelopeFault::Params(_) | EnvelopeFault::DuplicateParam(_) => Code::InvalidParams,
+            _ => Code::InvalidRequest,
+        };
+        Self::new(code, fault.to_string())
+    }
+}
+
+impl From<Refusal> for WireError {
+    fn from(refusal: Refusal) -> Self {
+        let message = refusal.to_string();
+        let new = |code| Self::new(code, message.clone());
+        match refusal {
+            Refusal::NotFound(id) => new(Code::SessionNotFound).text("sessionId", &id),
+            Refusal::NotLive { id, instance } => {
+                new(Code::SessionNotLive).text("sessionId", id.as_str()).text("instanceId", &instance)
+            }
+            Refusal::AlreadyExists { id, live, parent_session, inherited, next_seq } => {
+                let error = new(Code::SessionAlreadyExists).text("sessionId", id.as_str()).fact("live", live);
+                let error = match parent_session {
+                    Some(parent) => error.text("parentSession", &parent),
+                    None => error,
+                };
+                error.fact("inheritedEventCount", inherited).fact("nextSeq", next_seq)
+            }
+            Refusal::InvalidBoundary { boundary, last } => {
+                let last = last.map_or_else(|| "null".to_owned(), |seq| seq.to_string());
+                new(Code::InvalidBoundary).text("boundary", &boundary).fact("lastSeq", last)
+            }
+            Refusal::OpenTurn { boundary, turn } => {
+                new(Code::OpenTurn).fact("boundary", boundary).fact("turn", turn)
+            }
+            Refusal::SeqConflict { expected, actual } => {
+                new(Code::SeqConflict).fact("expected", expected).fact("actual", actual)
+            }
+            Refusal::LossyJson { pointer, .. } => new(Code::LossyJson).text("pointer", &pointer),
+            Refusal::Envelope(_) => new(Code::InvalidEvent).text("rule", "SEED_ENVELOPE"),
+            Refusal::Shape(error) => {
+                new(Code::InvalidEvent).text("pointer", &error.pointer()).text("rule", error.class())
+            }
+            Refusal::SeedSeq { expected, actual } => {
+                let error = new(Code::InvalidEvent).text("pointer", "/seq").text("rule", "SEED_SEQ");
+                error.fact("expected", expected).fact("actual", actual)
+            }
+            Refusal::UnknownType(name) => new(Code::UnknownEventType).text("type", &name),
+            Refusal::Surface(error) => new(Code::InvalidSurface).text("rule", error.rule()),
+            Refusal::Relation(error) => new(Code::InvariantViolation).text("rule", error.rule()),
+            Refusal::Limit { limit, max } => new(Code::LimitExceeded).text("limit", limit).fact("max", max),
+            Refusal::Invalid(_) => new(Code::InvalidParams),
+            Refusal::At { index, cause } => {
+                let inner = Self::from(*cause);
+                Self { message, ..inner.fact("index", index) }
+            }
+        }
+    }
+}
+
+impl From<Refusal> for ErrorObjectOwned {
+    fn from(refusal: Refusal) -> Self {
+        WireError::from(refusal).into()
+    }
+}

@@ -1,0 +1,255 @@
+//! `session/append`, `session/append_batch`, `session/interrupt`.
+
+use crate::json::{Checks, Json, JsonStr, quote_into};
+use crate::log::{Offset, Seq};
+use crate::rpc::envelope::Request;
+use crate::rpc::error::{Code, WireError};
+use crate::rpc::params::{AppendBatchParams, AppendParams, InterruptParams};
+use crate::rpc::raw::RawJson;
+use crate::rpc::results::{Appended, AppendedBatch, Interrupted};
+use crate::rpc::server::write_error;
+use crate::rpc::service::{Answer, Next, Service, Stop, bad_param};
+use crate::rpc::storage::{Job, JobResult};
+use crate::session::{self, Append, Candidate, Command, Expect, Interrupt, Moment, Outcome, Refusal};
+
+/// The params of an append, over the text of the line.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    session: &'a str,
+    instance: Option<&'a str>,
+    expect: Expect,
+    candidate: Candidate<'a>,
+    durable: bool,
+}
+
+/// Answers an append without the detour through the method table; false: it must take the detour.
+/// The answer's bytes are the table's own (`tests/direct_path.rs` holds them to that).
+pub(in crate::rpc) fn append_direct(service: &mut Service, request: &Request<'_>) -> bool {
+    let Some(parts) = direct_parts(request) else { return false };
+    let appended = match service.commit_one(&parts) {
+        Ok(appended) => appended,
+        Err(Refusal::NotFound(_)) => {
+            service.settings.clock.unread();
+            return false; // it may have to wait for storage
+        }
+        Err(refusal) => {
+            write_error(&mut service.out, request.id, &refusal.into());
+            return true;
+        }
+    };
+    let mut number = itoa::Buffer::new();
+    let out = &mut service.out;
+    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
+    crate::json::escape_separators(request.id, out);
+    out.push_str(",\"result\":{\"seq\":");
+    out.push_str(number.format(appended.seq.get()));
+    out.push_str(",\"time\":");
+    out.push_str(number.format(appended.time));
+    if let Some(id) = &appended.message_id {
+        out.push_str(",\"messageId\":");
+        quote_into(id, out);
+    }
+    if appended.duplicate {
+        out.push_str(",\"duplicate\":true");
+    }
+    out.push_str("}}\n");
+    true
+}
+
+/// The params, if they are all of the expected kinds and ask for nothing that waits.
+fn direct_parts<'a>(request: &Request<'a>) -> Option<Parts<'a>> {
+    let (mut session, mut instance, mut expect) = (None, None, Expect::default());
+    let (mut kind, mut data, mut surface_op, mut sources, mut ignorable) = (None, None, None, None, None);
+    for member in &request.members {
+        let value = member.value;
+        let is_null = value.text() == "null";
+        match member.key.plain()? {
+            "sessionId" => session = Some(value.as_str()?.plain()?),
+            "type" => kind = Some(value.as_str()?),
+            "data" => data = Some((value, member.checks)),
+            "surfaceOp" => surface_op = Some((value, member.checks)),
+            "sourceEventSeqs" => sources = Some((value, member.checks)),
+            "_meta" => {}
+            _ if is_null => {
+                if !matches!(member.key.plain()?, "ignorable" | "expectedSeq" | "instanceId" | "durable") {
+                    return None;
+                }
+            }
+            "ignorable" => ignorable = Some(value),
+            "expectedSeq" => {
+                let digits = value.text().bytes().all(|byte| byte.is_ascii_digit());
+                expect.seq = Some(Offset::new(value.as_safe_uint()?).filter(|_| digits)?);
+            }
+            "instanceId" => instance = Some(value.as_str()?.plain()?),
+            "durable" if value.as_bool() == Some(false) => {}
+            _ => return None,
+        }
+    }
+    let (data, checks) = data?;
+    let candidate = candidate(kind?, (data, checks), surface_op, sources, ignorable);
+    Some(Parts { session: session?, instance, expect, candidate, durable: false })
+}
+
+fn candidate<'a>(
+    kind: JsonStr<'a>,
+    data: (Json<'a>, Checks),
+    surface_op: Option<(Json<'a>, Checks)>,
+    sources: Option<(Json<'a>, Checks)>,
+    ignorable: Option<Json<'a>>,
+) -> Candidate<'a> {
+    let mut candidate = Candidate::new(kind, data.0, data.1).ignorable(ignorable);
+    if let Some((value, checks)) = surface_op {
+        candidate = candidate.surface_op(value, checks);
+    }
+    if let Some((value, checks)) = sources {
+        candidate = candidate.sources(value, checks);
+    }
+    candidate
+}
+
+fn raw_candidate<'a>(
+    kind: &'a RawJson,
+    data: &'a RawJson,
+    surface_op: &'a Option<RawJson>,
+    sources: &'a Option<RawJson>,
+    ignorable: &'a Option<RawJson>,
+) -> Result<Candidate<'a>, WireError> {
+    let kind = kind.verified().0.as_str().ok_or_else(|| bad_param("type", "type must be a string"))?;
+    let verified = |raw: &'a Option<RawJson>| raw.as_ref().map(RawJson::verified);
+    let ignorable = verified(ignorable).map(|(value, _)| value);
+    Ok(candidate(kind, data.verified(), verified(surface_op), verified(sources), ignorable))
+}
+
+fn expected(seq: Option<u64>) -> Result<Expect, WireError> {
+    let safe =
+        |seq| Offset::new(seq).ok_or_else(|| bad_param("expectedSeq", "expectedSeq must be a safe integer"));
+    Ok(Expect { seq: seq.map(safe).transpose()? })
+}
+
+impl Service {
+    pub(super) fn append(&mut self, params: AppendParams) -> Answer<Appended> {
+        let AppendParams { kind, data, surface_op, source_event_seqs, ignorable, .. } = &params;
+        let parts = Parts {
+            session: &params.session_id,
+            instance: params.instance_id.as_deref(),
+            expect: expected(params.expected_seq)?,
+            candidate: raw_candidate(kind, data, surface_op, source_event_seqs, ignorable)?,
+            durable: params.durable == Some(true),
+        };
+        self.check_durable(parts.session, parts.durable)?;
+        let appended = match self.commit_one(&parts) {
+            Ok(appended) => appended,
+            Err(refusal) => return Err(self.refused(refusal)),
+        };
+        self.hold_if(parts.durable, &params.session_id);
+        let session::Appended { seq, time, message_id, duplicate } = appended;
+        Ok(Appended { seq: seq.get(), time, message_id, duplicate })
+    }
+
+    /// Commits and announces one event.
+    fn commit_one(&mut self, parts: &Parts<'_>) -> Result<session::Appended, Refusal> {
+        let place = Append { session: parts.session, instance: parts.instance, expect: parts.expect };
+        let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
+        let appended = self.store.append(place, &parts.candidate, moment)?;
+        if !appended.duplicate {
+            self.committed(parts.session, appended.seq.before(), appended.seq.after());
+        }
+        Ok(appended)
+    }
+
+    pub(super) fn append_batch(&mut self, params: AppendBatchParams) -> Answer<AppendedBatch> {
+        let max = self.settings.limits.max_batch_events;
+        if params.events.len() > max {
+            return Err(Refusal::limit("maxBatchEvents", max as u64).into());
+        }
+        let durable = params.durable == Some(true);
+        self.check_durable(&params.session_id, durable)?;
+        let mut batch = Vec::with_capacity(params.events.len());
+        for (index, event) in params.events.iter().enumerate() {
+            let read = raw_candidate(
+                &event.kind,
+                &event.data,
+                &event.surface_op,
+                &event.source_event_seqs,
+                &event.ignorable,
+            );
+            batch.push(read.map_err(|error| error.fact("index", index))?);
+        }
+        let place = Append {
+            session: &params.session_id,
+            instance: params.instance_id.as_deref(),
+            expect: expected(params.expected_seq)?,
+        };
+        let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
+        let done = match self.store.execute(Command::AppendBatch(place, &batch), moment) {
+            Ok(Outcome::AppendedBatch(done)) => done,
+            Ok(_) => {
+                return Err(WireError::new(Code::Internal, "a batch had another outcome; report this").into());
+            }
+            Err(refusal) => return Err(self.refused(refusal)),
+        };
+        self.committed(&params.session_id, done.committed, done.first.plus(done.count));
+        self.hold_if(durable, &params.session_id);
+        let duplicate = done.duplicate();
+        Ok(AppendedBatch { first_seq: done.first.get(), count: done.count, time: done.time, duplicate })
+    }
+
+    pub(super) fn interrupt(&mut self, params: InterruptParams) -> Answer<Interrupted> {
+        let command = Command::Interrupt(Interrupt {
+            session: &params.session_id,
+            instance: params.instance_id.as_deref(),
+        });
+        let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
+        match self.store.execute(command, moment) {
+            Ok(Outcome::Interrupted { first, count }) => {
+                self.committed(&params.session_id, first, first.plus(count));
+                Ok(Interrupted { first_seq: first.get(), count })
+            }
+            Ok(_) => {
+                Err(WireError::new(Code::Internal, "an interrupt had another outcome; report this").into())
+            }
+            Err(refusal) => Err(self.refused(refusal)),
+        }
+    }
+
+    /// `durable: true` needs stable storage.
+    fn check_durable(&self, id: &str, durable: bool) -> Result<(), WireError> {
+        if !durable {
+            return Ok(());
+        }
+        let ephemeral = self.store.session(id).is_ok_and(session::Session::is_ephemeral);
+        if ephemeral || !self.storage.describe().is_durable() {
+            return Err(bad_param(
+                "durable",
+                "nothing makes this session durable: it is ephemeral or the store is memory:; leave durable out",
+            ));
+        }
+        Ok(())
+    }
+
+    fn hold_if(&mut self, durable: bool, id: &str) {
+        if let (true, Ok(session)) = (durable, self.store.session(id)) {
+            self.call.next = Next::Hold(Job::Sync(session.id().clone()), None);
+        }
+    }
+
+    /// A refusal; one of a session that is not live says whether it is stored.
+    pub(super) fn refused(&mut self, refusal: Refusal) -> Stop {
+        let Refusal::NotFound(id) = &refusal else { return refusal.into() };
+        let Ok(id) = crate::log::SessionId::new(id) else {
+            return WireError::from(refusal).fact("stored", false).into();
+        };
+        match self.wait_for(|| Job::Find(id)) {
+            Ok(JobResult::Found(Ok(found))) => {
+                WireError::from(refusal).fact("stored", found.is_some()).into()
+            }
+            Ok(_) => refusal.into(),
+            Err(stop) => stop,
+        }
+    }
+}
+
+/// The last event, as results show it.
+pub(super) fn seq_number(seq: Option<Seq>) -> Option<u64> {
+    seq.map(Seq::get)
+}

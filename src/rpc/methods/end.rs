@@ -1,0 +1,103 @@
+//! `session/flush`, `session/close`, `session/delete`, `session/inspect`.
+
+use crate::log::SessionId;
+use crate::rpc::error::{Code, WireError};
+use crate::rpc::params::{EndParams, InspectParams, SessionParams};
+use crate::rpc::raw::RawJson;
+use crate::rpc::results::{EmptyResult, Face, FlushResult, InspectResult};
+use crate::rpc::service::{Answer, Next, Service, Stop, header_result};
+use crate::rpc::storage::{Inspected, Job, JobResult};
+use crate::session::{Command, Moment, Outcome, Refusal, Session};
+
+use super::append::seq_number;
+
+impl Service {
+    pub(super) fn flush(&mut self, params: SessionParams) -> Answer<FlushResult> {
+        let session = match self.store.session(&params.session_id) {
+            Ok(session) => session,
+            Err(refusal) => return Err(self.refused(refusal)),
+        };
+        if session.is_ephemeral() || !self.storage.describe().is_durable() {
+            return Ok(FlushResult { durable_seq: None });
+        }
+        let id = session.id().clone();
+        match self.wait_for(|| Job::Sync(id))? {
+            JobResult::Kept(kept) => Ok(FlushResult { durable_seq: seq_number(kept?) }),
+            _ => Err(odd_result()),
+        }
+    }
+
+    pub(super) fn close(&mut self, params: EndParams) -> Answer<Face<EmptyResult>> {
+        if let Some(session) = self.end(&params.session_id) {
+            if Self::is_stored(&session) {
+                self.call.next = Next::Hold(Job::Release(session), None);
+            }
+        }
+        Ok(self.empty())
+    }
+
+    pub(super) fn delete(&mut self, params: EndParams) -> Answer<Face<EmptyResult>> {
+        let Ok(id) = SessionId::new(&params.session_id) else { return Ok(self.empty()) };
+        match self.wait_for(|| Job::Delete(id))? {
+            JobResult::Deleted(deleted) => deleted?,
+            _ => return Err(odd_result()),
+        }
+        self.end(&params.session_id);
+        Ok(self.empty())
+    }
+
+    fn empty(&self) -> Face<EmptyResult> {
+        match self.face(EmptyResult {}, |_| Vec::new()) {
+            Face::Acp(root, _) => Face::Acp(root, None), // there is nothing native to say
+            native => native,
+        }
+    }
+
+    /// Takes a live session out of the store and says so.
+    pub(in crate::rpc) fn end(&mut self, id: &str) -> Option<Box<Session>> {
+        let moment = &mut Moment { now: 0, ids: &mut self.settings.ids };
+        let Ok(Outcome::Closed(session)) = self.store.execute(Command::Close(id), moment) else {
+            return None;
+        };
+        self.disposed(&session);
+        Some(session)
+    }
+
+    pub(super) fn inspect(&mut self, params: InspectParams) -> Answer<InspectResult> {
+        let Ok(id) = SessionId::new(&params.session_id) else {
+            return Err(Refusal::NotFound(params.session_id).into());
+        };
+        let inspected = match self.store.session_mut(id.as_str()) {
+            Ok(session) => Inspected {
+                header: session.header().clone(),
+                inherited: session.inherited_event_count(),
+                closers: session.history().closer_lines(),
+                log: session.share_log(),
+                torn_tail: None,
+                problems: Vec::new(),
+                locked_by: None,
+            },
+            Err(_) => match self.wait_for(|| Job::Inspect(id))? {
+                JobResult::Inspected(inspected) => *inspected?,
+                _ => return Err(odd_result()),
+            },
+        };
+        let (events, next) =
+            self.event_page(&inspected.log, params.from_seq, params.limit, params.max_bytes)?;
+        Ok(InspectResult {
+            header: header_result(&inspected.header),
+            inherited_event_count: inspected.inherited.get(),
+            next_seq: inspected.log.len().get(),
+            events,
+            next,
+            closers: RawJson::from_text(format!("[{}]", inspected.closers.join(","))),
+            torn_tail: inspected.torn_tail,
+            problems: inspected.problems,
+            locked_by: inspected.locked_by,
+        })
+    }
+}
+
+fn odd_result() -> Stop {
+    WireError::new(Code::Internal, "storage gave another result than was asked for; report this").into()
+}

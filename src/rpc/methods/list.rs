@@ -1,0 +1,209 @@
+//! `session/list`: live and stored sessions, newest last event first.
+
+use std::collections::HashMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
+
+use crate::json::{Json, quote};
+use crate::log::Header;
+use crate::rpc::ambient::iso8601;
+use crate::rpc::connection::Dialect;
+use crate::rpc::error::{Code, WireError};
+use crate::rpc::params::ListParams;
+use crate::rpc::raw::RawJson;
+use crate::rpc::results::{Face, ListResult, SessionInfo, Status};
+use crate::rpc::service::{Answer, Service, bad_param};
+use crate::rpc::storage::{Job, JobResult, ListFacts, StoredInfo};
+use crate::session::Session;
+
+/// A session with the key that sorts it: time of the last event that is no title, else creation.
+struct Row {
+    time: i64,
+    empty: bool,
+    info: SessionInfo,
+}
+
+impl Service {
+    pub(super) fn list(&mut self, params: ListParams) -> Answer<Face<ListResult>> {
+        let cursor = params.cursor.as_deref().map(read_cursor).transpose()?;
+        if params.cwd.as_deref().is_some_and(|cwd| !cwd.starts_with('/')) {
+            return Err(bad_param("cwd", "cwd must be an absolute path; write it from / on").into());
+        }
+        if params.limit == Some(0) {
+            return Err(bad_param("limit", "limit must be at least 1").into());
+        }
+        let matches = |info: &SessionInfo| match &params.cwd {
+            Some(cwd) => info.cwd.as_deref() == Some(cwd.as_str()),
+            None => true,
+        };
+        if params.live == Some(true) {
+            let rows = self.store.sessions().map(live_row).map(|row| row.info).filter(matches);
+            return Ok(self.list_face(ListResult { sessions: rows.collect(), next_cursor: None }));
+        }
+        let stored = match self.wait_for(|| Job::List)? {
+            JobResult::Listed(listed) => listed?,
+            _ => return Err(WireError::new(Code::Internal, "storage gave no list; report this").into()),
+        };
+        let mut rows: HashMap<String, Row> =
+            stored.into_iter().map(|info| (info.id.clone(), stored_row(info))).collect();
+        for session in self.store.sessions() {
+            rows.insert(session.id().as_str().to_owned(), live_row(session));
+        }
+        let include_empty = params.include_empty == Some(true);
+        let mut rows: Vec<Row> =
+            rows.into_values().filter(|row| (include_empty || !row.empty) && matches(&row.info)).collect();
+        rows.sort_by(|a, b| key(b).cmp(&key(a)));
+        if let Some((time, id)) = &cursor {
+            rows.retain(|row| key(row) < (*time, id.as_str()));
+        }
+        let limit =
+            usize::try_from(params.limit.unwrap_or(self.settings.wire.page_entries)).unwrap_or(usize::MAX);
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let next_cursor =
+            rows.last().filter(|_| more).map(|row| write_cursor(row.time, &row.info.session_id));
+        let sessions = rows.into_iter().map(|row| row.info).collect();
+        Ok(self.list_face(ListResult { sessions, next_cursor }))
+    }
+
+    fn list_face(&self, list: ListResult) -> Face<ListResult> {
+        if self.connection.dialect == Dialect::Native {
+            return Face::Native(list);
+        }
+        let rows: Vec<RawJson> = list.sessions.iter().map(acp_row).collect();
+        let rows = serde_json::to_string(&rows).unwrap_or_default();
+        let mut root = vec![("sessions", RawJson::from_text(rows))];
+        if let Some(cursor) = &list.next_cursor {
+            root.push(("nextCursor", RawJson::from_text(quote(cursor))));
+        }
+        Face::Acp(root, None)
+    }
+}
+
+fn key(row: &Row) -> (i64, &str) {
+    (row.time, &row.info.session_id)
+}
+
+fn live_row(session: &Session) -> Row {
+    let (log, activity) = (session.history().log(), &session.view().activity);
+    let facts = ListFacts {
+        length: log.len(),
+        last_time: activity.last_time(),
+        title: activity.title(log).map(|title| title.lossy().into_owned()),
+    };
+    let mut row = row(session.header(), &facts);
+    row.info.live = true;
+    row
+}
+
+fn stored_row(stored: StoredInfo) -> Row {
+    let mut found = match &stored.header {
+        Some(header) => row(header, &stored.facts),
+        None => Row { time: 0, empty: false, info: blank(stored.id) },
+    };
+    found.info.status = stored.status;
+    found.info.reason = stored.reason;
+    // A damaged session may hold what is not seen: it is never left out as empty.
+    found.empty &= stored.status == Status::Ok;
+    found
+}
+
+fn row(header: &Header, facts: &ListFacts) -> Row {
+    let time = facts.last_time.unwrap_or_else(|| i64::try_from(header.created_at).unwrap_or(i64::MAX));
+    let info = SessionInfo {
+        cwd: header.cwd.clone(),
+        title: facts.title.clone(),
+        updated_at: iso8601(time),
+        created_at: header.created_at,
+        parent_session: header.parent_session.clone(),
+        is_seeded: header.is_seeded,
+        origin: header.subagent.then(|| "subagent".to_owned()),
+        ..blank(header.id.as_str().to_owned())
+    };
+    Row { time, empty: facts.length.get() == 0, info }
+}
+
+fn blank(session_id: String) -> SessionInfo {
+    SessionInfo {
+        session_id,
+        cwd: None,
+        title: None,
+        updated_at: None,
+        created_at: 0,
+        parent_session: None,
+        is_seeded: false,
+        origin: None,
+        live: false,
+        status: Status::Ok,
+        reason: None,
+    }
+}
+
+/// A row in the acp dialect: ACP's members at the root, a `cwd` always, ours under `_meta.sessiond`.
+fn acp_row(info: &SessionInfo) -> RawJson {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Row<'a> {
+        session_id: &'a str,
+        cwd: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        updated_at: Option<&'a str>,
+        _meta: Meta<'a>,
+    }
+    #[derive(Serialize)]
+    struct Meta<'a> {
+        sessiond: Own<'a>,
+    }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Own<'a> {
+        created_at: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent_session: Option<&'a str>,
+        is_seeded: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        origin: Option<&'a str>,
+        live: bool,
+        status: Status,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
+    }
+    let row = Row {
+        session_id: &info.session_id,
+        cwd: info.cwd.as_deref().unwrap_or("/"),
+        title: info.title.as_deref(),
+        updated_at: info.updated_at.as_deref(),
+        _meta: Meta {
+            sessiond: Own {
+                created_at: info.created_at,
+                parent_session: info.parent_session.as_deref(),
+                is_seeded: info.is_seeded,
+                origin: info.origin.as_deref(),
+                live: info.live,
+                status: info.status,
+                reason: info.reason.as_deref(),
+            },
+        },
+    };
+    RawJson::from_text(serde_json::to_string(&row).unwrap_or_default())
+}
+
+/// The place after a row: the very key that sorts it.
+fn write_cursor(time: i64, id: &str) -> String {
+    URL_SAFE_NO_PAD.encode(format!("[{time},{}]", quote(id)))
+}
+
+fn read_cursor(cursor: &str) -> Result<(i64, String), WireError> {
+    let bad = || bad_param("cursor", "cursor is none of this list's; start again without one");
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| bad())?;
+    let text = String::from_utf8(bytes).map_err(|_| bad())?;
+    let (json, _) = Json::parse(&text).map_err(|_| bad())?;
+    let mut parts = json.elements();
+    let time = parts.next().and_then(Json::as_safe_int).ok_or_else(bad)?;
+    let id = parts.next().and_then(Json::as_str).and_then(|id| id.decode()).ok_or_else(bad)?;
+    Ok((time, id.into_owned()))
+}

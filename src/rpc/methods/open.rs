@@ -1,0 +1,247 @@
+//! How sessions become live: `session/new`, `session/fork`, `session/load`, `session/resume`.
+
+use crate::json::{Json, Type};
+use crate::log::{Header, Offset, SessionId};
+use crate::rpc::connection::Dialect;
+use crate::rpc::error::{Code, WireError};
+use crate::rpc::params::{
+    ForkParams, InvariantsMode, LoadParams, NewMeta, NewParams, ReplayMode, ResumeParams,
+};
+use crate::rpc::raw::RawJson;
+use crate::rpc::results::{Face, Forked, Opened};
+use crate::rpc::service::{Answer, Next, Service, Stop, bad_param, session_id};
+use crate::rpc::storage::{Job, JobResult, Publication};
+use crate::session::{Boundary, Command, Fork, Moment, New, Outcome, Refusal, Restore, Seed, SnapshotOf};
+
+use super::read::policy;
+
+impl Service {
+    pub(super) fn new_session(&mut self, params: NewParams) -> Answer<Face<Opened>> {
+        let meta = read_meta(params.meta.as_ref())?;
+        let cwd = merge_cwd(params.cwd.as_deref(), meta.cwd.as_deref())?;
+        self.require_cwd(cwd.as_deref())?;
+        if meta.origin.as_deref().is_some_and(|origin| origin != "subagent") {
+            return Err(bad_param(
+                "meta.origin",
+                "meta.origin can only be \"subagent\"; leave it out otherwise",
+            )
+            .into());
+        }
+        let safe = |field: &str, value: Option<u64>| match value.map(Offset::new) {
+            Some(None) => Err(bad_param(field, format!("{field} must be a non-negative safe integer"))),
+            Some(Some(offset)) => Ok(Some(offset)),
+            None => Ok(None),
+        };
+        let seed_length = safe("meta.seedLength", meta.seed_length)?;
+        let created_at = safe("meta.createdAt", meta.created_at)?.map(Offset::get);
+        let delegation_depth = safe("meta.delegationDepth", meta.delegation_depth)?.map(Offset::get);
+        let id = params.session_id.as_deref().map(|id| session_id("sessionId", id)).transpose()?;
+        let ephemeral = params.ephemeral == Some(true);
+        if let Some(id) = &id {
+            self.check_unused(id, None)?;
+        }
+        let now = self.settings.clock.now();
+        let moment = &mut Moment { now, ids: &mut self.settings.ids };
+        let id = match id {
+            Some(id) => id,
+            None => self.store.mint(moment)?,
+        };
+        let header = Header {
+            id,
+            created_at: created_at.unwrap_or(now.unsigned_abs()),
+            cwd,
+            parent_session: meta.parent_session,
+            is_seeded: false,
+            subagent: meta.origin.is_some(),
+            delegation_depth,
+            agent_preset: meta.agent_preset,
+        };
+        let seed = params.seed.as_ref().map(|raw| Seed { events: raw.verified().0 });
+        let seeded = seed.is_some();
+        let invariants = match params.invariants {
+            Some(InvariantsMode::Off) => crate::session::Invariants::Off,
+            Some(InvariantsMode::Enforce) => crate::session::Invariants::Enforce,
+            None => self.settings.invariants,
+        };
+        let command = Command::New(New { header, seed, seed_length, invariants, ephemeral });
+        let Outcome::Opened(id) = self.store.execute(command, moment)? else { return Err(odd_outcome()) };
+        let parent = None;
+        self.publish_if(seeded, &id, parent);
+        let opened = self.opened(self.store.session(id.as_str())?, None);
+        self.created(&opened);
+        Ok(self.face(opened, |opened| vec![("sessionId", text(&opened.session_id))]))
+    }
+
+    pub(super) fn fork(&mut self, params: ForkParams) -> Answer<Face<Forked>> {
+        self.require_cwd(params.cwd.as_deref())?;
+        let child =
+            params.child_session_id.as_deref().map(|id| session_id("childSessionId", id)).transpose()?;
+        if let Some(child) = &child {
+            self.check_unused(child, Some(&params.session_id))?;
+        }
+        if let Err(refusal) = self.store.instance(&params.session_id, params.instance_id.as_deref()) {
+            return Err(self.refused(refusal));
+        }
+        let boundary = params.boundary.as_ref().map(|raw| raw.verified().0);
+        let of = SnapshotOf {
+            session: &params.session_id,
+            instance: params.instance_id.as_deref(),
+            boundary: Boundary { seq: boundary, on_open_turn: policy(params.on_open_turn) },
+        };
+        let invariants = params.invariants.map(|mode| self.invariants(Some(mode)));
+        let command =
+            Command::Fork(Fork { of, child, invariants, ephemeral: params.ephemeral == Some(true) });
+        let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
+        let Outcome::Forked(id, cut) = self.store.execute(command, moment)? else {
+            return Err(odd_outcome());
+        };
+        let parent = SessionId::new(&params.session_id).ok();
+        self.publish_if(true, &id, parent);
+        let opened = self.opened(self.store.session(id.as_str())?, None);
+        self.created(&opened);
+        let Opened {
+            session_id,
+            instance_id,
+            header,
+            inherited_event_count,
+            first_live_seq,
+            next_seq,
+            invariants,
+            repaired,
+        } = opened;
+        let forked = Forked {
+            session_id,
+            instance_id,
+            header,
+            inherited_event_count,
+            first_live_seq,
+            next_seq,
+            invariants,
+            repaired,
+            boundary: cut.last().map(crate::log::Seq::get),
+        };
+        Ok(self.face(forked, |forked| vec![("sessionId", text(&forked.session_id))]))
+    }
+
+    pub(super) fn load(&mut self, params: LoadParams) -> Answer<Face<Opened>> {
+        self.require_cwd(params.cwd.as_deref())?;
+        let default = match self.connection.dialect {
+            Dialect::Native => ReplayMode::None,
+            Dialect::Acp => ReplayMode::Updates,
+        };
+        let opened = self.make_live(&params.session_id, params.invariants)?;
+        if params.replay.unwrap_or(default) == ReplayMode::Updates {
+            self.call.next = Next::Replay(session_id("sessionId", &params.session_id)?);
+        }
+        Ok(self.face(opened, |_| Vec::new()))
+    }
+
+    pub(super) fn resume(&mut self, params: ResumeParams) -> Answer<Face<Opened>> {
+        self.require_cwd(params.cwd.as_deref())?;
+        let opened = self.make_live(&params.session_id, params.invariants)?;
+        Ok(self.face(opened, |_| Vec::new()))
+    }
+
+    /// *Opened* of a session that is live, or becomes it now.
+    fn make_live(&mut self, id: &str, invariants: Option<InvariantsMode>) -> Answer<Opened> {
+        if let Ok(session) = self.store.session(id) {
+            return Ok(self.opened(session, None));
+        }
+        let Ok(id) = SessionId::new(id) else { return Err(Refusal::NotFound(id.to_owned()).into()) };
+        let (vocabulary, limits) = (self.store.vocabulary().clone(), *self.store.limits());
+        let loaded = match self.wait_for(|| Job::Load { id: id.clone(), vocabulary, limits })? {
+            JobResult::Loaded(loaded) => *loaded?,
+            _ => return Err(odd_outcome()),
+        };
+        let restore = Restore {
+            header: loaded.header,
+            inherited: loaded.inherited,
+            history: loaded.history,
+            invariants: self.invariants(invariants),
+        };
+        let moment = &mut Moment { now: 0, ids: &mut self.settings.ids };
+        match self.store.execute(Command::Restore(restore), moment) {
+            Ok(Outcome::Opened(id)) => {
+                let opened = self.opened(self.store.session(id.as_str())?, loaded.repaired);
+                self.created(&opened);
+                Ok(opened)
+            }
+            Ok(_) => Err(odd_outcome()),
+            Err(refusal) => {
+                self.abandon(id);
+                Err(refusal.into())
+            }
+        }
+    }
+
+    /// The id is neither live nor stored. Of a fork that a client repeats the source need not be live.
+    fn check_unused(&mut self, id: &SessionId, _source: Option<&str>) -> Answer<()> {
+        self.store.check_free(id)?;
+        match self.wait_for(|| Job::Find(id.clone()))? {
+            JobResult::Found(found) => match found? {
+                None => Ok(()),
+                Some(summary) => {
+                    Err(crate::rpc::storage::StorageError::Exists { id: id.clone(), summary }.into())
+                }
+            },
+            _ => Err(odd_outcome()),
+        }
+    }
+
+    /// A session that begins with events has its file before it is answered for.
+    fn publish_if(&mut self, seeded: bool, id: &SessionId, parent: Option<SessionId>) {
+        let Ok(session) = self.store.session_mut(id.as_str()) else { return };
+        if !seeded || !Self::is_stored(session) {
+            return;
+        }
+        let publication = Publication {
+            header: session.header().clone(),
+            inherited: session.inherited_event_count(),
+            parent,
+            log: session.share_log(),
+        };
+        self.call.next = Next::Hold(Job::Publish(id.clone(), Box::new(publication)), Some(id.clone()));
+    }
+
+    /// ACP requires `cwd` and wants it absolute; so do we wherever it is given.
+    fn require_cwd(&self, cwd: Option<&str>) -> Result<(), WireError> {
+        match cwd {
+            Some(cwd) if !cwd.starts_with('/') => {
+                Err(bad_param("cwd", "cwd must be an absolute path; write it from / on"))
+            }
+            None if self.connection.dialect == Dialect::Acp => {
+                Err(bad_param("cwd", "cwd is missing; ACP requires the session's absolute working directory"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn read_meta(meta: Option<&RawJson>) -> Result<NewMeta, WireError> {
+    let Some(raw) = meta else { return Ok(NewMeta::default()) };
+    let (json, checks) = raw.verified();
+    if json.kind() != Type::Object || checks.fault.is_some() {
+        return Err(bad_param("meta", "meta must be an object without duplicate members"));
+    }
+    // In meta a null is a value, and none of its members may be null (FORMAT 8).
+    if let Some((key, _)) = json.members().find(|(_, value): &(_, Json<'_>)| value.kind() == Type::Null) {
+        let field = format!("meta.{}", key.lossy().chars().take(60).collect::<String>());
+        return Err(bad_param(&field, format!("{field} must not be null; leave it out")));
+    }
+    serde_json::from_str(raw.text()).map_err(|error| bad_param("meta", format!("meta does not fit: {error}")))
+}
+
+fn merge_cwd(cwd: Option<&str>, meta: Option<&str>) -> Result<Option<String>, WireError> {
+    match (cwd, meta) {
+        (Some(a), Some(b)) if a != b => Err(bad_param("cwd", "cwd and meta.cwd differ; give one of them")),
+        (a, b) => Ok(a.or(b).map(str::to_owned)),
+    }
+}
+
+fn text(value: &str) -> RawJson {
+    RawJson::from_text(crate::json::quote(value))
+}
+
+fn odd_outcome() -> Stop {
+    WireError::new(Code::Internal, "a command had another outcome than it can have; report this").into()
+}

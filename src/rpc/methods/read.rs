@@ -1,0 +1,306 @@
+//! Reads of a live session: events, messages, surface, request, info, snapshot.
+
+use crate::json::Json;
+use crate::log::{Event, Log, Offset, Seq};
+use crate::rpc::error::{Code, WireError};
+use crate::rpc::params::{
+    EventsParams, MessagesParams, OpenTurnPolicy, SessionParams, Since, SnapshotParams, ThroughParams,
+};
+use crate::rpc::raw::RawJson;
+use crate::rpc::results::*;
+use crate::rpc::service::{Answer, Service, bad_param};
+use crate::session::{Boundary, OnOpenTurn, Refusal, Session, SnapshotOf};
+use crate::view::{OddCall, Open, View, context_text, header_reason, header_text, message_of};
+
+use super::append::seq_number;
+
+/// Most events that one call looks at when it filters by type: a call's work stays bounded.
+const MAX_SCANNED: u64 = 1 << 16;
+
+/// A JSON array that grows until a page is full.
+struct Page {
+    text: String,
+    entries: u64,
+    max_entries: u64,
+    max_bytes: u64,
+}
+
+impl Page {
+    fn new(max_entries: u64, max_bytes: u64) -> Self {
+        Self { text: "[".to_owned(), entries: 0, max_entries, max_bytes }
+    }
+
+    /// Adds an entry unless the page is full; the first one always fits.
+    fn push(&mut self, entry: &str) -> bool {
+        let full =
+            self.entries >= self.max_entries || self.text.len() as u64 + entry.len() as u64 > self.max_bytes;
+        if self.entries > 0 && full {
+            return false;
+        }
+        if self.entries > 0 {
+            self.text.push(',');
+        }
+        self.text.push_str(entry);
+        self.entries += 1;
+        true
+    }
+
+    fn finish(mut self) -> RawJson {
+        self.text.push(']');
+        RawJson::from_text(self.text)
+    }
+}
+
+impl Service {
+    fn page(&self, limit: Option<u64>, max_bytes: Option<u64>) -> Result<Page, WireError> {
+        let at_least_one = |field, given: Option<u64>| match given {
+            Some(0) => Err(bad_param(field, format!("{field} must be at least 1"))),
+            other => Ok(other),
+        };
+        let wire = &self.settings.wire;
+        let entries = at_least_one("limit", limit)?.unwrap_or(wire.page_entries);
+        // The rest of the answer's line needs some room.
+        let most = (wire.max_message_bytes as u64).saturating_sub(8 << 10).max(1);
+        let bytes = at_least_one("maxBytes", max_bytes)?.unwrap_or(wire.page_bytes).min(most);
+        Ok(Page::new(entries, bytes))
+    }
+
+    /// The live session, or a refusal that says whether it is stored.
+    fn reading(&mut self, id: &str, instance: Option<&str>) -> Answer<&Session> {
+        if let Err(refusal) = self.store.instance(id, instance) {
+            return Err(self.refused(refusal));
+        }
+        Ok(self.store.session(id)?)
+    }
+
+    pub(super) fn events(&mut self, params: EventsParams) -> Answer<EventsResult> {
+        let mut page = self.page(params.limit, params.max_bytes)?;
+        let session = self.reading(&params.session_id, None)?;
+        let log = session.history().log();
+        let inherited = if params.own == Some(true) { session.inherited_event_count() } else { Offset::ZERO };
+        let bound =
+            |seq: Option<u64>, default: Offset| seq.and_then(Offset::new).unwrap_or(default).min(log.len());
+        let from = bound(params.from_seq, Offset::ZERO).max(inherited);
+        let to = bound(params.to_seq, log.len()).max(from);
+        let wanted = |event: Event<'_>| match &params.types {
+            Some(types) => types.iter().any(|name| event.type_text().is(name)),
+            None => true,
+        };
+        let mut fill = |events: &mut dyn Iterator<Item = Event<'_>>| {
+            for (scanned, event) in events.enumerate() {
+                if scanned as u64 >= MAX_SCANNED || (wanted(event) && !page.push(event.line())) {
+                    return Some(event.seq());
+                }
+            }
+            None
+        };
+        let next = if params.reverse == Some(true) {
+            fill(&mut log.range(from, to).rev()).map(Seq::after)
+        } else {
+            fill(&mut log.range(from, to)).map(Seq::before)
+        };
+        let next_seq = log.len().get();
+        Ok(EventsResult { events: page.finish(), next_seq, next: next.map(Offset::get) })
+    }
+
+    pub(super) fn messages(&mut self, params: MessagesParams) -> Answer<MessagesResult> {
+        let mut page = self.page(Some(u64::MAX), params.max_bytes)?;
+        let session = self.reading(&params.session_id, None)?;
+        let (view, next_seq) = view_through(session, params.through_seq)?;
+        let (total, replace_generation) =
+            (view.surface.message_count() as u64, view.surface.replace_generation());
+        let from_index = match params.since {
+            Some(since) if since.replace_generation == replace_generation && since.count <= total => {
+                since.count
+            }
+            _ => 0,
+        };
+        let log = session.history().log();
+        let mut next = None;
+        for (index, seq) in (from_index..).zip(view.surface.message_seqs(from_index as usize)) {
+            if !page.push(message_text(log, seq)) {
+                next = Some(Since { replace_generation, count: index });
+                break;
+            }
+        }
+        let messages = page.finish();
+        Ok(MessagesResult { messages, from_index, total, replace_generation, next_seq: next_seq.get(), next })
+    }
+
+    pub(super) fn surface(&mut self, params: ThroughParams) -> Answer<SurfaceResult> {
+        let session = self.reading(&params.session_id, None)?;
+        let (view, next_seq) = view_through(session, params.through_seq)?;
+        Ok(SurfaceResult {
+            nodes: view.surface.nodes().map(Seq::get).collect(),
+            replace_generation: view.surface.replace_generation(),
+            next_seq: next_seq.get(),
+        })
+    }
+
+    pub(super) fn request(&mut self, params: ThroughParams) -> Answer<RequestResult> {
+        let most = self.settings.wire.max_message_bytes as u64;
+        let session = self.reading(&params.session_id, None)?;
+        let (view, next_seq) = view_through(session, params.through_seq)?;
+        let log = session.history().log();
+        let mut page = Page::new(u64::MAX, most);
+        for seq in view.surface.message_seqs(0) {
+            if !page.push(message_text(log, seq)) {
+                return Err(too_long("session/messages", most).into());
+            }
+        }
+        let header = view.request.header.and_then(|seq| log.get(seq));
+        let context = view.request.context.and_then(|seq| log.get(seq));
+        Ok(RequestResult {
+            header: header.and_then(header_text).map(RawJson::from_text),
+            header_seq: seq_number(view.request.header),
+            reason: header.and_then(header_reason).map(|json| RawJson::from_text(json.text().to_owned())),
+            context: context.and_then(context_text).map(|text| RawJson::from_text(text.to_owned())),
+            messages: page.finish(),
+            next_seq: next_seq.get(),
+        })
+    }
+
+    pub(super) fn info(&mut self, params: SessionParams) -> Answer<InfoResult> {
+        self.reading(&params.session_id, None)?;
+        let session = self.store.session(&params.session_id)?;
+        let Opened {
+            session_id,
+            instance_id,
+            header,
+            inherited_event_count,
+            first_live_seq,
+            next_seq,
+            invariants,
+            repaired,
+        } = self.opened(session, None);
+        let view = session.view();
+        let number = |open: Open| RawJson::from_text(open.number.to_string());
+        let mut warnings = relation_warnings(view);
+        warnings.extend(self.storage.warnings(session.id()));
+        Ok(InfoResult {
+            session_id,
+            instance_id,
+            header,
+            inherited_event_count,
+            first_live_seq,
+            next_seq,
+            invariants,
+            repaired,
+            open_turn: view.relations.open_turn().map(number),
+            open_step: view.relations.open_step().map(number),
+            replace_generation: view.surface.replace_generation(),
+            surface_length: view.surface.len() as u64,
+            durable_seq: seq_number(self.storage.durable(session.id())),
+            warnings,
+        })
+    }
+
+    pub(super) fn snapshot(&mut self, params: SnapshotParams) -> Answer<SnapshotResult> {
+        let most = self.settings.wire.max_message_bytes as u64;
+        self.reading(&params.session_id, params.instance_id.as_deref())?;
+        let boundary = params.boundary.as_ref().map(|raw| raw.verified().0);
+        let of = SnapshotOf {
+            session: &params.session_id,
+            instance: params.instance_id.as_deref(),
+            boundary: Boundary { seq: boundary, on_open_turn: policy(params.on_open_turn) },
+        };
+        let snapshot = self.store.snapshot(of)?;
+        let log = self.store.session(&params.session_id)?.history().log();
+        let mut seed = Page::new(u64::MAX, most);
+        for event in log.range(Offset::ZERO, snapshot.length) {
+            if !seed.push(event.line()) {
+                return Err(too_long("session/events", most).into());
+            }
+        }
+        let session_id = snapshot.source.as_str().to_owned();
+        Ok(SnapshotResult {
+            source: SourceResult {
+                session_id: session_id.clone(),
+                instance_id: snapshot.instance.to_string(),
+            },
+            seed: seed.finish(),
+            meta: SnapshotMeta {
+                parent_session: session_id,
+                seed_length: snapshot.length.get(),
+                cwd: snapshot.cwd,
+            },
+        })
+    }
+
+    /// A page of some log's events, for `session/inspect`.
+    pub(super) fn event_page(
+        &self,
+        log: &Log,
+        from: Option<u64>,
+        limit: Option<u64>,
+        max_bytes: Option<u64>,
+    ) -> Result<(RawJson, Option<u64>), WireError> {
+        let mut page = self.page(limit, max_bytes)?;
+        let from = from.and_then(Offset::new).unwrap_or_default();
+        let next =
+            log.range(from, log.len()).find(|event| !page.push(event.line())).map(|event| event.seq().get());
+        Ok((page.finish(), next))
+    }
+}
+
+/// The policy for open turns.
+pub(super) fn policy(asked: Option<OpenTurnPolicy>) -> OnOpenTurn {
+    match asked {
+        Some(OpenTurnPolicy::Clip) => OnOpenTurn::Clip,
+        Some(OpenTurnPolicy::Reject) | None => OnOpenTurn::Reject,
+    }
+}
+
+/// The state after an event, and the log's length then.
+fn view_through(session: &Session, through: Option<u64>) -> Result<(View, Offset), Refusal> {
+    let length = session.next_seq();
+    let Some(through) = through else { return Ok((session.view().clone(), length)) };
+    match Seq::new(through).filter(|seq| seq.after() <= length) {
+        Some(seq) => Ok((session.history().view_at(seq.after()), seq.after())),
+        None => Err(Refusal::InvalidBoundary { boundary: through.to_string(), last: length.last() }),
+    }
+}
+
+fn message_text(log: &Log, seq: Seq) -> &str {
+    log.get(seq).and_then(message_of).map_or("null", Json::text)
+}
+
+/// An answer that would not fit into a line.
+fn too_long(paged: &str, max: u64) -> WireError {
+    let message = format!("the answer would be longer than a line may be; read it in pages with {paged}");
+    WireError::new(Code::LimitExceeded, message)
+        .text("limit", "maxMessageBytes")
+        .fact("max", max)
+        .text("use", paged)
+}
+
+/// What a front-end should know of a log that is not as a writer should have left it.
+fn relation_warnings(view: &View) -> Vec<String> {
+    const NAMED: usize = 20;
+    let relations = &view.relations;
+    let mut warnings = Vec::new();
+    if let Some(broken) = relations.broken() {
+        warnings.push(format!("event {} breaks {}: {}", broken.seq, broken.error.rule(), broken.error));
+    }
+    // Calls of the open turn may still get their result.
+    let settled = |seq: Seq| relations.open_turn().is_none_or(|turn| seq < turn.seq);
+    let unanswered: Vec<_> = relations.open_calls().into_iter().filter(|call| settled(call.seq)).collect();
+    for call in unanswered.iter().take(NAMED) {
+        warnings.push(format!("call {} of event {} has no result", call.id, call.seq));
+    }
+    if unanswered.len() > NAMED {
+        warnings.push(format!("{} more calls have no result", unanswered.len() - NAMED));
+    }
+    let mut named = 0;
+    for odd in relations.odd_calls().take(NAMED) {
+        named += 1;
+        warnings.push(match odd {
+            OddCall::Repeated { seq, id } => format!("event {seq} repeats call id {id} before its result"),
+            OddCall::Empty { seq } => format!("event {seq} holds an empty call id"),
+        });
+    }
+    if relations.odd_call_count() > named {
+        warnings.push(format!("{} more call ids are repeated or empty", relations.odd_call_count() - named));
+    }
+    warnings
+}

@@ -1,0 +1,27 @@
+//! The protocol: methods, params and results, dialects, errors, notifications (PROTOCOL).
+//!
+//! [`Server`] takes the lines of one client and gives lines back. It knows no file descriptor: bytes
+//! come in and go out as arguments, and what waits for the disk goes through [`storage::Storage`].
+
+mod ambient;
+mod api;
+mod connection;
+mod envelope;
+mod error;
+mod methods;
+pub mod params;
+mod raw;
+pub mod results;
+mod server;
+mod service;
+pub mod storage;
+mod waiting;
+
+pub use ambient::{Clock, IdSource, iso8601};
+pub use api::SessionApiServer;
+pub use connection::{DeclaredType, Dialect, Notice, UPDATE};
+pub use envelope::{EnvelopeFault, Incoming, Member, Request};
+pub use error::{Code, WireError};
+pub use raw::RawJson;
+pub use server::Server;
+pub use service::{Settings, WireLimits};

@@ -1,0 +1,398 @@
+//! One client's lines in, lines out.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use jsonrpsee::Extensions;
+use jsonrpsee::core::server::{MethodCallback, Methods};
+use jsonrpsee::types::{Id, Params};
+
+use super::api::SessionApiServer;
+use super::connection::Dialect;
+use super::envelope::{Incoming, Request};
+use super::error::{Code, WireError};
+use super::methods::{METHODS, append_direct};
+use super::service::{Call, Next, Service, Settings, Slot};
+use super::storage::{Job, JobResult, Storage};
+use super::waiting::{Queue, Waiting};
+use crate::json::{Json, Scratch, escape_separators, quote};
+use crate::log::SessionId;
+
+/// The head of every response that the method table makes; ours has the id's own text.
+const TABLE_HEAD: &str = r#"{"jsonrpc":"2.0","id":0,"#;
+
+/// The protocol for one client.
+pub struct Server {
+    methods: Methods,
+    slot: Arc<Slot>,
+    /// Here but for the moments in which a method runs.
+    service: Option<Box<Service>>,
+    queue: Queue,
+    scratch: Scratch,
+}
+
+impl Server {
+    /// A server with no session and no client yet.
+    pub fn new(settings: Settings, storage: Box<dyn Storage + Send>) -> Self {
+        let slot = Arc::new(Slot::default());
+        let methods = Arc::clone(&slot).into_rpc().into();
+        let service = Some(Box::new(Service::new(settings, storage)));
+        Self { methods, slot, service, queue: Queue::default(), scratch: Scratch::default() }
+    }
+
+    /// Lines that are ready for the client, each with its end. The caller takes them.
+    pub fn output(&mut self) -> Option<&mut String> {
+        self.service.as_mut().map(|service| &mut service.out)
+    }
+
+    /// Whether every request has been answered.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Takes one line, without its end.
+    pub fn receive(&mut self, line: &[u8]) {
+        let Ok(text) = std::str::from_utf8(line) else {
+            self.refuse(
+                "null",
+                &WireError::new(Code::ParseError, "not UTF-8; send one JSON-RPC message per line"),
+            );
+            return;
+        };
+        if text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
+            return;
+        }
+        self.take(text, None);
+        self.settle();
+    }
+
+    /// A line was longer than `maxMessageBytes`; its bytes were not kept.
+    pub fn receive_too_large(&mut self) {
+        let max = self.service.as_ref().map_or(0, |service| service.settings.wire.max_message_bytes);
+        let error =
+            WireError::new(Code::MessageTooLarge, format!("a line may hold {max} bytes; send less at once"));
+        self.refuse("null", &error.text("limit", "maxMessageBytes").fact("max", max));
+    }
+
+    /// Goes on with what has waited for finished jobs.
+    pub fn advance(&mut self) {
+        self.settle();
+    }
+
+    /// The last act: every live session is let go of, flushed and unlocked. Nothing is announced: the
+    /// connection ends with the sessions.
+    pub fn shut_down(&mut self) {
+        let Some(service) = self.service.as_mut() else { return };
+        service.connection.silence();
+        let ids: Vec<SessionId> = service.store.sessions().map(|session| session.id().clone()).collect();
+        for id in ids {
+            if let Some(session) = service.end(id.as_str()).filter(|session| Service::is_stored(session)) {
+                let ticket = self.queue.wait(Waiting::Nobody { names: Vec::new() });
+                service.storage.start(ticket, Job::Release(session));
+            }
+        }
+        self.settle();
+    }
+
+    fn take(&mut self, text: &str, resumed: Option<JobResult>) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        match Incoming::read(text, &mut scratch) {
+            Ok(Incoming::Request(request)) => self.request(&request, text, resumed),
+            Ok(Incoming::Notification(notification)) => self.notification(&notification),
+            Ok(Incoming::Response) => {}
+            Err(fault) => self.refuse(fault.id(), &fault.into()),
+        }
+        scratch.trim();
+        self.scratch = scratch;
+    }
+
+    fn request(&mut self, request: &Request<'_>, line: &str, resumed: Option<JobResult>) {
+        let Some(service) = self.service.as_mut() else { return };
+        if resumed.is_none() && self.queue.is_empty() && is_append(request) {
+            service.connection.fixed = true;
+            let done = catch_unwind(AssertUnwindSafe(|| append_direct(service, request)));
+            match done {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(_) => return self.panicked(request),
+            }
+        }
+        let params = self.native_params(request);
+        let params = params.as_deref().map_or(request.params, Json::from_verified);
+        let names = named_sessions(request, params);
+        if resumed.is_none() && self.queue.is_busy(&names) {
+            return self.queue.push_behind(line.into(), names);
+        }
+        self.call(request, params, line, names, resumed);
+    }
+
+    /// Runs a method of the table and does with its response what it asks for.
+    fn call(
+        &mut self,
+        request: &Request<'_>,
+        params: Json<'_>,
+        line: &str,
+        names: Vec<String>,
+        resumed: Option<JobResult>,
+    ) {
+        let method = request.method.decode().unwrap_or_default();
+        let Some(MethodCallback::Sync(callback)) = self.methods.method(&method) else {
+            self.refuse(request.id, &unknown_method(&method));
+            if let Some(service) = self.service.as_mut() {
+                service.connection.fixed = true;
+            }
+            return;
+        };
+        let Some(mut service) = self.service.take() else { return };
+        let max = service.settings.wire.max_message_bytes;
+        let mark = service.out.len();
+        service.call = Call { resumed, ..Call::default() };
+        self.slot.put(service);
+        // The one params object goes as the only element of a positional list.
+        let list = format!("[{}]", params.text());
+        let run = || callback(Id::Number(0), Params::new(Some(&list)), usize::MAX, Extensions::new());
+        let response = catch_unwind(AssertUnwindSafe(run));
+        self.service = self.slot.take();
+        let Some(service) = self.service.as_mut() else { return };
+        if method != "initialize" {
+            service.connection.fixed = true;
+        }
+        let Ok(response) = response else {
+            service.out.truncate(mark);
+            return self.panicked(request);
+        };
+        let Call { entered, next, after, .. } = std::mem::take(&mut service.call);
+        if let Next::Rerun(job) = next {
+            let ticket = self.queue.wait(Waiting::Rerun { line: line.into(), names });
+            return service.storage.start(ticket, job);
+        }
+        let mut lines = String::new();
+        let body = response.as_json().get();
+        if !entered && response.is_error() {
+            write_error(&mut lines, request.id, &misfit(body));
+        } else {
+            write_response(
+                &mut lines,
+                request.id,
+                body.strip_prefix(TABLE_HEAD).unwrap_or("\"result\":null}"),
+            );
+        }
+        if lines.len() > max + 1 {
+            lines.clear();
+            write_error(&mut lines, request.id, &too_long(&method, max));
+        }
+        lines.push_str(&after);
+        match next {
+            Next::Hold(job, undo) => {
+                let hold = Waiting::Hold { id: request.id.into(), lines, names, undo };
+                let ticket = self.queue.wait(hold);
+                service.storage.start(ticket, job);
+            }
+            Next::Replay(_) | Next::Respond | Next::Rerun(_) => service.out.push_str(&lines),
+        }
+    }
+
+    /// A bug: the request is answered so, and what it touched is folded again from its log.
+    fn panicked(&mut self, request: &Request<'_>) {
+        let names = named_sessions(request, request.params);
+        if let Some(service) = self.service.as_mut() {
+            for name in &names {
+                if let Ok(session) = service.store.session_mut(name) {
+                    session.refold();
+                }
+            }
+        }
+        tracing::error!("a request met a bug and was answered INTERNAL");
+        self.refuse(
+            request.id,
+            &WireError::new(Code::Internal, "a bug in sessiond; the session was folded anew, report this"),
+        );
+    }
+
+    fn notification(&mut self, notification: &Request<'_>) {
+        let method = notification.method.lossy();
+        if method == "$/cancel_request" {
+            let Some(id) = notification.params.get("requestId") else { return };
+            let is_it = |line: &str| has_id(line, id);
+            if self.queue.cancel(is_it) {
+                self.refuse(id.text(), &WireError::new(Code::RequestCancelled, "cancelled by the client"));
+            }
+        } else if METHODS.contains(&method.trim_start_matches('_')) {
+            tracing::warn!(method = %method, "not run: a request needs an id");
+        }
+    }
+
+    /// Carries out what finished jobs allow, and writes what requests have committed.
+    fn settle(&mut self) {
+        loop {
+            while let Some((ticket, result)) = self.finished() {
+                self.resume(ticket, result);
+            }
+            let Some(line) = self.queue.next_free() else { break };
+            self.take(&line, None);
+        }
+        if let Some(service) = self.service.as_mut() {
+            for id in std::mem::take(&mut service.touched) {
+                service.write_now(&id);
+            }
+        }
+    }
+
+    fn finished(&mut self) -> Option<(u64, JobResult)> {
+        self.service.as_mut().and_then(|service| service.storage.finished())
+    }
+
+    fn resume(&mut self, ticket: u64, result: JobResult) {
+        match self.queue.done(ticket) {
+            Some(Waiting::Rerun { line, .. }) => self.take(&line, Some(result)),
+            Some(Waiting::Hold { id, lines, undo, .. }) => {
+                let Some(service) = self.service.as_mut() else { return };
+                match result {
+                    JobResult::Kept(Err(error)) => {
+                        if let Some(undo) = undo {
+                            service.end(undo.as_str());
+                        }
+                        write_error(&mut service.out, &id, &error.into());
+                    }
+                    _ => service.out.push_str(&lines),
+                }
+            }
+            Some(Waiting::Nobody { .. }) | None => {
+                // A load that nobody waits for must not keep the session.
+                if let (JobResult::Loaded(Ok(loaded)), Some(service)) = (result, self.service.as_mut()) {
+                    service.abandon(loaded.header.id);
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, id: &str, error: &WireError) {
+        if let Some(out) = self.output() {
+            write_error(out, id, error);
+        }
+    }
+
+    /// In the acp dialect: ACP's own params and, from `_meta.sessiond`, the native ones (PROTOCOL 2).
+    fn native_params(&self, request: &Request<'_>) -> Option<String> {
+        let dialect = self.service.as_ref().map_or(Dialect::Native, |service| service.connection.dialect);
+        let method = request.method.decode()?;
+        let own: &[&str] = match method.trim_start_matches('_') {
+            _ if dialect == Dialect::Native => return None,
+            "session/new" => &["cwd"],
+            "session/list" => &["cwd", "cursor"],
+            "session/load" | "session/resume" | "session/fork" => &["sessionId", "cwd"],
+            "session/close" | "session/delete" => &["sessionId"],
+            _ => return None,
+        };
+        let mut members: Vec<(String, Json<'_>)> = Vec::new();
+        for (key, value) in request.params.members() {
+            let name = key.lossy();
+            if own.contains(&&*name) {
+                members.push((name.into_owned(), value));
+            } else if name == "_meta" {
+                let native = value.get("sessiond").into_iter().flat_map(Json::members);
+                let native = native.filter(|(key, _)| !own.iter().any(|name| key.is(name)));
+                members.extend(native.map(|(key, value)| (key.lossy().into_owned(), value)));
+            }
+        }
+        let members: Vec<_> =
+            members.iter().map(|(name, value)| format!("{}:{}", quote(name), value.text())).collect();
+        Some(format!("{{{}}}", members.join(",")))
+    }
+}
+
+impl Service {
+    /// Lets go of a session that was opened for nobody.
+    pub(super) fn abandon(&mut self, id: SessionId) {
+        self.storage.start(0, Job::Abandon(id));
+    }
+}
+
+fn is_append(request: &Request<'_>) -> bool {
+    matches!(request.method.plain(), Some("session/append" | "_session/append"))
+}
+
+/// The sessions that a request names; an empty name for the list of all.
+fn named_sessions(request: &Request<'_>, params: Json<'_>) -> Vec<String> {
+    let name = |(key, value): (crate::json::JsonStr<'_>, Json<'_>)| {
+        let names = key.is("sessionId") || key.is("childSessionId");
+        names.then(|| value.as_str().and_then(|id| id.decode()).map(|id| id.into_owned())).flatten()
+    };
+    let mut names: Vec<String> = params.members().filter_map(name).filter(|name| !name.is_empty()).collect();
+    let method = request.method.lossy();
+    if matches!(method.trim_start_matches('_'), "session/list" | "session/delete") {
+        names.push(String::new());
+    }
+    names
+}
+
+/// Whether a line is the request of that id.
+fn has_id(line: &str, id: Json<'_>) -> bool {
+    let own = Json::parse(line).ok().and_then(|(request, _)| request.get("id"));
+    own.is_some_and(|own| match (own.as_str(), id.as_str()) {
+        (Some(own), Some(id)) => own == id,
+        (None, None) => own.text() == id.text(),
+        _ => false,
+    })
+}
+
+fn write_response(out: &mut String, id: &str, rest: &str) {
+    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
+    escape_separators(id, out);
+    out.push(',');
+    escape_separators(rest, out);
+    out.push('\n');
+}
+
+/// Appends an error response.
+pub(super) fn write_error(out: &mut String, id: &str, error: &WireError) {
+    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
+    escape_separators(id, out);
+    out.push_str(",\"error\":");
+    out.push_str(&error.to_json());
+    out.push_str("}\n");
+}
+
+/// Params that the method table could not read, as an error of ours that names the member.
+fn misfit(body: &str) -> WireError {
+    let reason = Json::parse(body).ok().and_then(|(body, _)| body.at(&["error", "data"])?.as_str());
+    let reason = reason.map(|reason| reason.lossy().into_owned()).unwrap_or_default();
+    let reason = reason.split(" at line ").next().unwrap_or_default();
+    let error = WireError::new(Code::InvalidParams, format!("params do not fit the method: {reason}"));
+    match reason.split('`').nth(1) {
+        Some(field) => error.text("field", field),
+        None => error,
+    }
+}
+
+fn too_long(method: &str, max: usize) -> WireError {
+    let paged = match method.trim_start_matches('_') {
+        "session/request" => "session/messages",
+        "session/snapshot" => "session/events",
+        "session/list" => "session/list with a smaller limit",
+        other => other,
+    };
+    let message = format!("the answer would be longer than a line may be; read less at once with {paged}");
+    WireError::new(Code::LimitExceeded, message).text("limit", "maxMessageBytes").fact("max", max)
+}
+
+fn unknown_method(method: &str) -> WireError {
+    let name: String = method.chars().take(100).collect();
+    let of_agents = matches!(
+        method,
+        "session/prompt"
+            | "session/set_mode"
+            | "session/set_config_option"
+            | "session/set_model"
+            | "authenticate"
+            | "logout"
+    );
+    if of_agents {
+        let message = format!("{name} is not served: this daemon stores sessions and runs no model");
+        return WireError::new(Code::MethodNotFound, message)
+            .text("method", &name)
+            .text("reason", "no_model");
+    }
+    let message = format!("there is no method {name}; initialize lists the methods");
+    WireError::new(Code::MethodNotFound, message).text("method", &name)
+}

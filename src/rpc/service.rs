@@ -1,0 +1,296 @@
+//! The state behind the methods, and how one call runs.
+
+use std::sync::{Mutex, PoisonError};
+
+use jsonrpsee::types::ErrorObjectOwned;
+
+use super::ambient::{Clock, IdSource};
+use super::connection::{Connection, Dialect, Notice};
+use super::error::{Code, WireError};
+use super::params::InvariantsMode;
+use super::raw::RawJson;
+use super::results::{Face, HeaderResult, Opened, Repaired};
+use super::storage::{Job, JobResult, Storage, Written};
+use crate::json::{escape_separators, quote, quote_into};
+use crate::log::{Event, Header, Offset, SessionId};
+use crate::session::{Invariants, Limits, Refusal, Session, Store};
+
+/// Bounds of the wire (PROTOCOL 6).
+#[derive(Clone, Copy, Debug)]
+pub struct WireLimits {
+    /// A line in or out, in bytes without its end.
+    pub max_message_bytes: usize,
+    /// Unread output, in bytes, before the input is no longer read.
+    pub max_queued_bytes: usize,
+    /// Entries of a page when no limit is given.
+    pub page_entries: u64,
+    /// Bytes of a page when no limit is given.
+    pub page_bytes: u64,
+}
+
+impl Default for WireLimits {
+    fn default() -> Self {
+        Self {
+            max_message_bytes: 32 << 20,
+            max_queued_bytes: 64 << 20,
+            page_entries: 1_000,
+            page_bytes: 1 << 20,
+        }
+    }
+}
+
+/// What the flags say.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The relations' mode where a client names none.
+    pub invariants: Invariants,
+    /// What events and sessions may be.
+    pub limits: Limits,
+    /// What lines and pages may be.
+    pub wire: WireLimits,
+    /// Where times come from.
+    pub clock: Clock,
+    /// Where ids come from.
+    pub ids: IdSource,
+}
+
+/// Why a method has no result yet.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// It never will.
+    Error(WireError),
+    /// It runs again when the job that it began is done.
+    Wait,
+}
+
+impl<E: Into<WireError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+/// A method's result.
+pub(super) type Answer<T> = Result<T, Stop>;
+
+/// What happens after a method has run.
+#[derive(Debug, Default)]
+pub(super) enum Next {
+    /// Its response goes out.
+    #[default]
+    Respond,
+    /// It runs again with the job's result.
+    Rerun(Job),
+    /// Its response goes out when the job is done; a failure closes that session again.
+    Hold(Job, Option<SessionId>),
+    /// Its response goes out after the session's history.
+    Replay(SessionId),
+}
+
+/// One run of one request.
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    /// The method's body was reached: its params fit.
+    pub(super) entered: bool,
+    /// The result of the job that an earlier run began.
+    pub(super) resumed: Option<JobResult>,
+    /// What comes next.
+    pub(super) next: Next,
+    /// Lines that follow the response.
+    pub(super) after: String,
+}
+
+/// Everything that the methods work on.
+pub struct Service {
+    pub(super) store: Store,
+    pub(super) storage: Box<dyn Storage + Send>,
+    pub(super) connection: Connection,
+    pub(super) settings: Settings,
+    pub(super) call: Call,
+    /// Lines that are ready for the client, each with its end.
+    pub(super) out: String,
+    /// Stored sessions with events that are not yet handed to the operating system.
+    pub(super) touched: Vec<SessionId>,
+}
+
+impl Service {
+    /// A service with no session and no client yet.
+    pub fn new(settings: Settings, storage: Box<dyn Storage + Send>) -> Self {
+        Self {
+            store: Store::new(settings.limits),
+            storage,
+            connection: Connection::default(),
+            settings,
+            call: Call::default(),
+            out: String::new(),
+            touched: Vec::new(),
+        }
+    }
+
+    /// The result of a job: now if an earlier run began it, else this run ends here.
+    pub(super) fn wait_for(&mut self, job: impl FnOnce() -> Job) -> Answer<JobResult> {
+        match self.call.resumed.take() {
+            Some(result) => Ok(result),
+            None => {
+                self.call.next = Next::Rerun(job());
+                Err(Stop::Wait)
+            }
+        }
+    }
+
+    /// Whether a session's events go to storage.
+    pub(super) fn is_stored(session: &Session) -> bool {
+        !session.is_ephemeral()
+    }
+
+    /// The mode that was asked for, or the daemon's own.
+    pub(super) fn invariants(&self, asked: Option<InvariantsMode>) -> Invariants {
+        match asked {
+            Some(InvariantsMode::Enforce) => Invariants::Enforce,
+            Some(InvariantsMode::Off) => Invariants::Off,
+            None => self.settings.invariants,
+        }
+    }
+
+    /// A result in the connection's dialect; `root` names ACP's members.
+    pub(super) fn face<T>(&self, value: T, root: impl FnOnce(&T) -> Vec<(&'static str, RawJson)>) -> Face<T> {
+        match self.connection.dialect {
+            Dialect::Native => Face::Native(value),
+            Dialect::Acp => Face::Acp(root(&value), Some(value)),
+        }
+    }
+
+    /// Announces committed events `from..to` of a session, and marks it for writing.
+    pub(super) fn committed(&mut self, id: &str, from: Offset, to: Offset) {
+        let Ok(session) = self.store.session(id) else { return };
+        if Self::is_stored(session) && self.touched.last().is_none_or(|last| last != session.id()) {
+            self.touched.push(session.id().clone());
+        }
+        if self.connection.wants(Notice::Event) {
+            for event in session.history().log().range(from, to) {
+                announce(&mut self.out, self.connection.prefix, session.id(), event);
+            }
+        }
+    }
+
+    /// Writes what a session has not yet handed to the operating system.
+    pub(super) fn write_now(&mut self, id: &SessionId) -> Option<Written> {
+        let session = self.store.session(id.as_str()).ok()?;
+        Some(self.storage.write(session))
+    }
+
+    /// *Opened* of a live session.
+    pub(super) fn opened(&self, session: &Session, repaired: Option<(u64, u64)>) -> Opened {
+        Opened {
+            session_id: session.id().as_str().to_owned(),
+            instance_id: session.instance().to_string(),
+            header: header_result(session.header()),
+            inherited_event_count: session.inherited_event_count().get(),
+            first_live_seq: session.first_live_seq().get(),
+            next_seq: session.next_seq().get(),
+            invariants: match session.invariants() {
+                Invariants::Enforce => InvariantsMode::Enforce,
+                Invariants::Off => InvariantsMode::Off,
+            },
+            repaired: repaired.map(|(closers, cut_bytes)| Repaired { closers, cut_bytes }),
+        }
+    }
+
+    /// Says after the response that a session became live.
+    pub(super) fn created(&mut self, opened: &Opened) {
+        if self.connection.wants(Notice::Created) {
+            let params = serde_json::to_string(opened).unwrap_or_default();
+            notify(&mut self.call.after, self.connection.prefix, Notice::Created.method(), &params);
+        }
+    }
+
+    /// Says that a session is no longer live.
+    pub(super) fn disposed(&mut self, session: &Session) {
+        if self.connection.wants(Notice::Disposed) {
+            let (id, instance) = (quote(session.id().as_str()), quote(&session.instance().0));
+            let params = format!("{{\"sessionId\":{id},\"instanceId\":{instance}}}");
+            notify(&mut self.out, self.connection.prefix, Notice::Disposed.method(), &params);
+        }
+    }
+}
+
+/// Appends a notification line.
+pub(super) fn notify(out: &mut String, prefix: &str, method: &str, params: &str) {
+    out.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"");
+    out.push_str(prefix);
+    out.push_str(method);
+    out.push_str("\",\"params\":");
+    escape_separators(params, out);
+    out.push_str("}\n");
+}
+
+/// Appends the notification of one committed event: its very line.
+pub(super) fn announce(out: &mut String, prefix: &str, id: &SessionId, event: Event<'_>) {
+    out.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"");
+    out.push_str(prefix);
+    out.push_str("session/event\",\"params\":{\"sessionId\":");
+    quote_into(id.as_str(), out);
+    out.push_str(",\"event\":");
+    out.push_str(event.line());
+    out.push_str("}}\n");
+}
+
+/// A header as results show it.
+pub(super) fn header_result(header: &Header) -> HeaderResult {
+    HeaderResult {
+        version: 0,
+        id: header.id.as_str().to_owned(),
+        created_at: header.created_at,
+        cwd: header.cwd.clone(),
+        parent_session: header.parent_session.clone(),
+        is_seeded: header.is_seeded,
+        origin: header.subagent.then(|| "subagent".to_owned()),
+        delegation_depth: header.delegation_depth,
+        agent_preset: header.agent_preset.clone(),
+    }
+}
+
+/// Params that do not fit, naming the member.
+pub(super) fn bad_param(field: &str, message: impl Into<String>) -> WireError {
+    WireError::new(Code::InvalidParams, message).text("field", field)
+}
+
+/// A session id from a param.
+pub(super) fn session_id(field: &str, text: &str) -> Result<SessionId, WireError> {
+    SessionId::new(text).map_err(|error| bad_param(field, error.to_string()))
+}
+
+/// Where the method table finds the service while it answers a call.
+#[derive(Default)]
+pub struct Slot(Mutex<Option<Box<Service>>>);
+
+impl Slot {
+    /// Lends the service to the methods.
+    pub fn put(&self, service: Box<Service>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
+    }
+
+    /// Takes the service back, also after a method has panicked.
+    pub fn take(&self) -> Option<Box<Service>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Runs a method's body.
+    pub(super) fn run<T>(&self, body: impl FnOnce(&mut Service) -> Answer<T>) -> Result<T, ErrorObjectOwned> {
+        let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(service) = guard.as_mut() else {
+            return Err(WireError::new(Code::Internal, "the service is not there; report this").into());
+        };
+        service.call.entered = true;
+        body(service).map_err(|stop| match stop {
+            Stop::Error(error) => error.into(),
+            // Never sent: the request runs again.
+            Stop::Wait => WireError::new(Code::Internal, "waiting").into(),
+        })
+    }
+}
+
+impl From<&Refusal> for Stop {
+    fn from(refusal: &Refusal) -> Self {
+        Self::Error(refusal.clone().into())
+    }
+}

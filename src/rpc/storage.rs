@@ -1,0 +1,303 @@
+//! What the methods need of storage. The daemon wires it to a memory map or to the disk.
+
+use crate::log::{Header, Offset, Seq, SessionId};
+use crate::session::{History, Limits, Session, Vocabulary};
+
+use super::error::{Code, WireError};
+use super::results::{LockedBy, Status, TornTail};
+
+/// Names one job; given by the caller.
+pub type Ticket = u64;
+
+/// Where sessions are kept when they are not live.
+pub trait Storage {
+    /// `memory`, or `jsonl` with its root.
+    fn describe(&self) -> StoreDescription;
+
+    /// Begins a job; [`Self::finished`] gives its result. Jobs that need no waiting finish at once.
+    fn start(&mut self, ticket: Ticket, job: Job);
+
+    /// A finished job, if there is one.
+    fn finished(&mut self) -> Option<(Ticket, JobResult)>;
+
+    /// Hands the unwritten events of a live session to the operating system.
+    fn write(&mut self, session: &Session) -> Written;
+
+    /// The last event of a live session that is on stable storage.
+    fn durable(&self, id: &SessionId) -> Option<Seq>;
+
+    /// What storage has to say about a live session: saved cuts, failures.
+    fn warnings(&self, id: &SessionId) -> Vec<String>;
+}
+
+/// The store as `initialize` describes it.
+#[derive(Clone, Debug)]
+pub struct StoreDescription {
+    /// `memory` or `jsonl`.
+    pub kind: &'static str,
+    /// The root directory.
+    pub root: Option<String>,
+}
+
+impl StoreDescription {
+    /// Whether there is stable storage to promise.
+    pub fn is_durable(&self) -> bool {
+        self.root.is_some()
+    }
+}
+
+/// What became of a write.
+#[derive(Debug)]
+pub enum Written {
+    /// The operating system has it.
+    Done,
+    /// The session's file is being published: the answers wait for that job.
+    Publish,
+    /// Nothing of it was kept.
+    Failed(StorageError),
+}
+
+/// Work that may wait for the disk.
+#[derive(Debug)]
+pub enum Job {
+    /// Is a session of that id stored?
+    Find(SessionId),
+    /// Read a session to make it live; this process owns it from then on.
+    Load {
+        /// The session.
+        id: SessionId,
+        /// The types it may hold.
+        vocabulary: Vocabulary,
+        /// The limits its events must keep.
+        limits: Limits,
+    },
+    /// Read a session as it lies there.
+    Inspect(SessionId),
+    /// All stored sessions.
+    List,
+    /// Make the file of a session that has events before its first write, or at its first write.
+    Publish(SessionId, Box<Publication>),
+    /// Make everything written durable.
+    Sync(SessionId),
+    /// Let a session go that is no longer live: flushed, unlocked.
+    Release(Box<Session>),
+    /// Remove a session, live here or not.
+    Delete(SessionId),
+    /// Let a loaded session go that did not become live.
+    Abandon(SessionId),
+}
+
+/// What a new file begins with.
+#[derive(Debug)]
+pub struct Publication {
+    /// The header.
+    pub header: Header,
+    /// Events that came from the parent.
+    pub inherited: Offset,
+    /// The parent whose file may hold the inherited bytes.
+    pub parent: Option<SessionId>,
+    /// A log that shares the session's events so far.
+    pub log: crate::log::Log,
+}
+
+/// What came of a job.
+#[derive(Debug)]
+pub enum JobResult {
+    /// [`Job::Find`].
+    Found(Result<Option<StoredSummary>, StorageError>),
+    /// [`Job::Load`].
+    Loaded(Result<Box<Loaded>, StorageError>),
+    /// [`Job::Inspect`].
+    Inspected(Result<Box<Inspected>, StorageError>),
+    /// [`Job::List`].
+    Listed(Result<Vec<StoredInfo>, StorageError>),
+    /// [`Job::Publish`], [`Job::Sync`], [`Job::Release`]: the last durable event.
+    Kept(Result<Option<Seq>, StorageError>),
+    /// [`Job::Delete`].
+    Deleted(Result<(), StorageError>),
+}
+
+/// What is known of a stored session at a glance.
+#[derive(Clone, Debug)]
+pub struct StoredSummary {
+    /// Its parent.
+    pub parent_session: Option<String>,
+    /// Events that came from the parent.
+    pub inherited: Offset,
+    /// Its length, where known without reading the log.
+    pub next_seq: Offset,
+}
+
+/// A stored session, read and repaired in memory.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Its header.
+    pub header: Header,
+    /// Events that came from the parent.
+    pub inherited: Offset,
+    /// Its events, closers included.
+    pub history: History,
+    /// Closers and cut bytes, when a repair was needed.
+    pub repaired: Option<(u64, u64)>,
+}
+
+/// A stored session as it lies there.
+#[derive(Debug)]
+pub struct Inspected {
+    /// Its header.
+    pub header: Header,
+    /// Events that came from the parent.
+    pub inherited: Offset,
+    /// The readable events, without closers.
+    pub log: crate::log::Log,
+    /// The events with which a load would close an open turn, as lines.
+    pub closers: Vec<String>,
+    /// What a load would cut.
+    pub torn_tail: Option<TornTail>,
+    /// What is wrong with it.
+    pub problems: Vec<String>,
+    /// Its owner, when that is another process.
+    pub locked_by: Option<LockedBy>,
+}
+
+/// A stored session in a list.
+#[derive(Clone, Debug)]
+pub struct StoredInfo {
+    /// Its id.
+    pub id: String,
+    /// Its header, where that is readable.
+    pub header: Option<Header>,
+    /// Facts of its log, where that is readable.
+    pub facts: ListFacts,
+    /// Whether it can be opened.
+    pub status: Status,
+    /// Why not.
+    pub reason: Option<String>,
+}
+
+/// What a list shows of a log.
+#[derive(Clone, Debug, Default)]
+pub struct ListFacts {
+    /// Events held.
+    pub length: Offset,
+    /// Time of the last event that is no `session/title*`.
+    pub last_time: Option<i64>,
+    /// The last title.
+    pub title: Option<String>,
+}
+
+/// Why storage failed.
+#[derive(Clone, Debug)]
+pub enum StorageError {
+    /// No such session is stored.
+    NotFound(SessionId),
+    /// An I/O error; `errno` is its name.
+    Failed {
+        /// `ENOSPC`, `EIO`, …
+        errno: String,
+        /// What was being done.
+        doing: String,
+        /// The events are committed though not durable.
+        committed: bool,
+        /// `changed_outside`.
+        reason: Option<&'static str>,
+    },
+    /// Another process owns the session.
+    Locked {
+        /// The session.
+        id: SessionId,
+        /// Its owner, as the owner said.
+        by: Option<LockedBy>,
+    },
+    /// The log cannot be trusted.
+    Corrupt {
+        /// The session.
+        id: SessionId,
+        /// Why.
+        reason: String,
+        /// Line, from 1 for the header.
+        line: u64,
+        /// Byte offset of that line.
+        offset: u64,
+        /// FORMAT's class.
+        rule: &'static str,
+    },
+    /// A log of another time or another writer.
+    Unsupported {
+        /// The session.
+        id: SessionId,
+        /// Why.
+        reason: String,
+        /// `newer`, `older` or `unknown`.
+        direction: &'static str,
+    },
+    /// The id is stored already.
+    Exists {
+        /// The id.
+        id: SessionId,
+        /// What is known of it.
+        summary: StoredSummary,
+    },
+    /// A limit.
+    Limit {
+        /// Its name.
+        limit: &'static str,
+        /// Its value.
+        max: u64,
+    },
+}
+
+impl From<StorageError> for WireError {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::NotFound(id) => {
+                let message = format!("session {id} is not stored here; list the sessions, or create it");
+                Self::new(Code::SessionNotFound, message).text("sessionId", id.as_str())
+            }
+            StorageError::Failed { errno, doing, committed, reason } => {
+                let hint = if committed {
+                    "the events are kept; ask again"
+                } else {
+                    "nothing was changed; try again"
+                };
+                let error = Self::new(Code::StorageFailed, format!("{doing} failed with {errno}; {hint}"));
+                let error = error.text("errno", &errno).fact("committed", committed);
+                reason.map_or(error.clone(), |reason| error.text("reason", reason))
+            }
+            StorageError::Locked { id, by } => {
+                let message =
+                    format!("session {id} is open in another process; close it there, or inspect it here");
+                let error = Self::new(Code::SessionLocked, message).text("sessionId", id.as_str());
+                match by {
+                    Some(by) => error.fact("pid", by.pid).fact("since", by.since),
+                    None => error,
+                }
+            }
+            StorageError::Corrupt { id, reason, line, offset, rule } => {
+                let message =
+                    format!("session {id} is damaged: {reason}; see session/inspect, or run sessiond repair");
+                let error = Self::new(Code::SessionCorrupt, message).text("sessionId", id.as_str());
+                error.text("rule", rule).fact("line", line).fact("offset", offset)
+            }
+            StorageError::Unsupported { id, reason, direction } => {
+                let message = format!("session {id} cannot be read by this version: {reason}");
+                let error = Self::new(Code::FormatUnsupported, message).text("sessionId", id.as_str());
+                error.text("direction", direction)
+            }
+            StorageError::Exists { id, summary } => {
+                let message = format!("session {id} is stored already; load it, or choose another id");
+                let error = Self::new(Code::SessionAlreadyExists, message).text("sessionId", id.as_str());
+                let error = error.fact("live", false);
+                let error = match &summary.parent_session {
+                    Some(parent) => error.text("parentSession", parent),
+                    None => error,
+                };
+                error.fact("inheritedEventCount", summary.inherited).fact("nextSeq", summary.next_seq)
+            }
+            StorageError::Limit { limit, max } => {
+                let error = Self::new(Code::LimitExceeded, format!("over the limit {limit} of {max}"));
+                error.text("limit", limit).fact("max", max)
+            }
+        }
+    }
+}

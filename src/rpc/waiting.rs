@@ -1,0 +1,123 @@
+//! Requests that cannot be answered yet: for a job, or for another request of their session.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::storage::Ticket;
+use crate::log::SessionId;
+
+/// A request that waits for a job.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// It runs again with the job's result.
+    Rerun {
+        /// Its line.
+        line: Box<str>,
+        /// The session ids that it names.
+        names: Vec<String>,
+    },
+    /// Its response is ready and goes out when the job is done.
+    Hold {
+        /// The id's text, for an error in its place.
+        id: Box<str>,
+        /// The response and what follows it.
+        lines: String,
+        /// The session ids that it names.
+        names: Vec<String>,
+        /// The session to close again when the job fails.
+        undo: Option<SessionId>,
+    },
+    /// It was cancelled: nobody wants the result.
+    Nobody {
+        /// The session ids that it named.
+        names: Vec<String>,
+    },
+}
+
+/// What waits, and for what.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    last: Ticket,
+    jobs: HashMap<Ticket, Waiting>,
+    /// Sessions that a waiting request works on: later requests that name them wait in turn.
+    busy: HashSet<String>,
+    /// Requests that wait for a busy session, in order of arrival.
+    behind: VecDeque<(Box<str>, Vec<String>)>,
+}
+
+impl Queue {
+    /// Whether anything waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.behind.is_empty()
+    }
+
+    /// Whether a request that names these sessions must wait: for one of them, or for an older one
+    /// that does. An empty name stands for the list of all sessions.
+    pub(super) fn is_busy(&self, names: &[String]) -> bool {
+        let behind = |name: &String| self.behind.iter().any(|(_, others)| others.contains(name));
+        names.iter().any(|name| self.busy.contains(name) || behind(name))
+    }
+
+    /// Puts a request behind the busy sessions.
+    pub(super) fn push_behind(&mut self, line: Box<str>, names: Vec<String>) {
+        self.behind.push_back((line, names));
+    }
+
+    /// Lets a request wait for a job.
+    pub(super) fn wait(&mut self, waiting: Waiting) -> Ticket {
+        self.busy.extend(waiting.names().iter().cloned());
+        self.last += 1;
+        self.jobs.insert(self.last, waiting);
+        self.last
+    }
+
+    /// The request that waited for a job; its sessions are free again.
+    pub(super) fn done(&mut self, ticket: Ticket) -> Option<Waiting> {
+        let waiting = self.jobs.remove(&ticket)?;
+        for name in waiting.names() {
+            self.busy.remove(name);
+        }
+        // Two waiting requests never name one session, but several may name the list.
+        let listed = self.jobs.values().any(|other| other.names().iter().any(String::is_empty));
+        if listed {
+            self.busy.insert(String::new());
+        }
+        Some(waiting)
+    }
+
+    /// The first request that waits behind no busy session any more.
+    pub(super) fn next_free(&mut self) -> Option<Box<str>> {
+        let mut held: HashSet<&str> = self.busy.iter().map(String::as_str).collect();
+        let free = self.behind.iter().position(|(_, names)| {
+            let free = names.iter().all(|name| !held.contains(name.as_str()));
+            held.extend(names.iter().map(String::as_str));
+            free
+        })?;
+        self.behind.remove(free).map(|(line, _)| line)
+    }
+
+    /// Takes a request back whose id's text `is_it` knows; false if none waits that can be taken back.
+    /// One whose effect is done is not.
+    pub(super) fn cancel(&mut self, is_it: impl Fn(&str) -> bool) -> bool {
+        if let Some(at) = self.behind.iter().position(|(line, _)| is_it(line)) {
+            self.behind.remove(at);
+            return true;
+        }
+        for waiting in self.jobs.values_mut() {
+            if let Waiting::Rerun { line, names } = waiting {
+                if is_it(line) {
+                    *waiting = Waiting::Nobody { names: std::mem::take(names) };
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+impl Waiting {
+    fn names(&self) -> &[String] {
+        match self {
+            Self::Rerun { names, .. } | Self::Hold { names, .. } | Self::Nobody { names } => names,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Appending: candidates, conditional and repeated appends, batches.
+
+use super::history::{Limits, Relate, Vocabulary};
+use super::refusal::Refusal;
+use super::session::{Invariants, Moment, Session};
+use crate::json::{Checks, FaultAt, Json, JsonStr, pointer_at, write_compact};
+use crate::log::{Draft, Event, Offset, Seq};
+use crate::view::same_data;
+
+/// An event that somebody wants in the log: verified JSON, nothing of its meaning checked yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    pub(super) draft: Draft<'a>,
+    /// The first lossy place: in which member, of which value, where.
+    fault: Option<(&'static str, Json<'a>, FaultAt)>,
+    pub(super) depth: u32,
+    /// `ignorable`, as given: only `true` will do.
+    pub(super) ignorable: Option<Json<'a>>,
+}
+
+impl<'a> Candidate<'a> {
+    /// An event of a type and a payload, with what the scanner said of the payload.
+    pub fn new(type_text: JsonStr<'a>, data: Json<'a>, checks: Checks) -> Self {
+        let draft = Draft { loose: checks.loose, ..Draft::new(type_text, data) };
+        let fault = checks.fault.map(|at| ("/data", data, at));
+        Self { draft, fault, depth: checks.depth, ignorable: None }
+    }
+
+    /// The same with a surface marker.
+    pub fn surface_op(mut self, value: Json<'a>, checks: Checks) -> Self {
+        self.draft.surface_op = Some(value);
+        self.note("/surfaceOp", value, checks)
+    }
+
+    /// The same with cited events.
+    pub fn sources(mut self, value: Json<'a>, checks: Checks) -> Self {
+        self.draft.sources = Some(value);
+        self.note("/sourceEventSeqs", value, checks)
+    }
+
+    /// The same, marked so that readers that do not know its type may pass it over.
+    pub fn ignorable(mut self, value: Option<Json<'a>>) -> Self {
+        self.draft.ignorable = value.is_some();
+        self.ignorable = value;
+        self
+    }
+
+    /// A draft read from a seed or a stored line that was scanned as a whole.
+    pub fn stored(draft: Draft<'a>, line: Json<'a>, checks: Checks) -> Self {
+        // The envelope is one level around the payload.
+        let depth = checks.depth.saturating_sub(1).max(1);
+        Self { draft, fault: checks.fault.map(|at| ("", line, at)), depth, ignorable: None }
+    }
+
+    /// An event that this program has made itself.
+    pub(super) fn own(draft: Draft<'a>) -> Self {
+        Self { draft, fault: None, depth: 1, ignorable: None }
+    }
+
+    /// A whole event whose envelope is not read yet: good for [`Self::check_lossless`] alone.
+    pub(super) fn whole(line: Json<'a>, checks: Checks) -> Self {
+        Self::stored(Draft::new(JsonStr::EMPTY, line), line, checks)
+    }
+
+    fn note(mut self, member: &'static str, value: Json<'a>, checks: Checks) -> Self {
+        self.draft.loose |= checks.loose;
+        self.fault = self.fault.or(checks.fault.map(|at| (member, value, at)));
+        self
+    }
+
+    pub(super) fn check_lossless(&self) -> Result<(), Refusal> {
+        match self.fault {
+            None => Ok(()),
+            Some((member, value, at)) => {
+                let pointer = format!("{member}{}", pointer_at(value.text(), at.offset));
+                Err(Refusal::LossyJson { kind: at.kind, pointer })
+            }
+        }
+    }
+
+    /// Whether a stored event is this one: equal type, data text, surfaceOp, sourceEventSeqs and
+    /// ignorable (PROTOCOL 3, `expectedSeq`); a message id that was minted is left out.
+    fn is_stored_as(&self, event: Event<'_>, vocabulary: &Vocabulary) -> bool {
+        let optional = |mine: Option<Json<'_>>, stored: Option<Json<'_>>| match (mine, stored) {
+            (None, None) => true,
+            (Some(mine), Some(stored)) => compact(mine) == stored.text(),
+            _ => false,
+        };
+        let draft = &self.draft;
+        event.type_text() == draft.type_text
+            && event.ignorable() == (draft.ignorable || vocabulary.marks_ignorable(self))
+            && optional(draft.surface_op, event.surface_op())
+            && optional(draft.sources, event.source_event_seqs())
+            && same_data(event.data(), draft)
+    }
+}
+
+fn compact(value: Json<'_>) -> String {
+    let mut out = String::with_capacity(value.text().len());
+    write_compact(value.text(), &mut out);
+    out
+}
+
+/// The condition and the place of an append.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expect {
+    /// The append is on condition that the log is that long, and safe to repeat.
+    pub seq: Option<Offset>,
+}
+
+/// What an append did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The event's position.
+    pub seq: Seq,
+    /// Its time, milliseconds since the Unix epoch.
+    pub time: i64,
+    /// The message id that was minted for it.
+    pub message_id: Option<String>,
+    /// It had been there before: nothing was committed.
+    pub duplicate: bool,
+}
+
+/// What a batch did: events `first..first + count`, of which those from `committed` on are new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppendBatch {
+    /// The first event's position.
+    pub first: Offset,
+    /// Events in the batch.
+    pub count: u64,
+    /// The first event that this call committed; the end of the batch when all had been there.
+    pub committed: Offset,
+    /// The first event's time.
+    pub time: i64,
+}
+
+impl AppendBatch {
+    /// All of it had been there before.
+    pub fn duplicate(&self) -> bool {
+        self.count > 0 && self.committed == self.first.plus(self.count)
+    }
+}
+
+/// What every append is checked against.
+#[derive(Clone, Copy)]
+pub struct Rules<'r> {
+    /// The types beyond the known ones.
+    pub vocabulary: &'r Vocabulary,
+    /// How large events may be.
+    pub limits: &'r Limits,
+}
+
+impl Session {
+    pub(super) fn append(
+        &mut self,
+        candidate: &Candidate<'_>,
+        expect: Expect,
+        moment: &mut Moment<'_>,
+        rules: Rules<'_>,
+    ) -> Result<Appended, Refusal> {
+        if let Some(expected) = expect.seq {
+            let actual = self.history.log().len();
+            if expected != actual {
+                return self.find_repeated(candidate, expected, rules);
+            }
+        }
+        let time = moment.now;
+        let (seq, message_id) = self.commit(candidate, time, moment, rules)?;
+        Ok(Appended { seq, time, message_id, duplicate: false })
+    }
+
+    fn find_repeated(
+        &self,
+        candidate: &Candidate<'_>,
+        at: Offset,
+        rules: Rules<'_>,
+    ) -> Result<Appended, Refusal> {
+        match self.history.log().get(at.next()) {
+            Some(event) if candidate.is_stored_as(event, rules.vocabulary) => {
+                Ok(Appended { seq: event.seq(), time: event.time(), message_id: None, duplicate: true })
+            }
+            _ => Err(Refusal::SeqConflict { expected: at, actual: self.history.log().len() }),
+        }
+    }
+
+    pub(super) fn append_batch(
+        &mut self,
+        batch: &[Candidate<'_>],
+        expect: Expect,
+        moment: &mut Moment<'_>,
+        rules: Rules<'_>,
+    ) -> Result<AppendBatch, Refusal> {
+        let actual = self.history.log().len();
+        let first = expect.seq.unwrap_or(actual);
+        let conflict = Refusal::SeqConflict { expected: first, actual };
+        let Some(stored) = actual.get().checked_sub(first.get()) else { return Err(conflict) };
+        // A crash may have left a prefix of the batch: what is there must be the batch's own events.
+        let there = batch.iter().zip(self.history.log().range(first, actual));
+        for (candidate, event) in there {
+            if !candidate.is_stored_as(event, rules.vocabulary) {
+                return Err(conflict);
+            }
+        }
+        let rest = batch.get((stored as usize).min(batch.len())..).unwrap_or(&[]);
+        if !rest.is_empty() {
+            for (index, candidate) in rest.iter().enumerate() {
+                if let Err(refusal) = self.commit(candidate, moment.now, moment, rules) {
+                    self.history.retract(actual);
+                    return Err(refusal.at_index(batch.len() - rest.len() + index));
+                }
+            }
+        }
+        let time = self.history.log().get(first.next()).map_or(moment.now, Event::time);
+        let end = first.plus(batch.len() as u64);
+        let committed = if rest.is_empty() { end } else { actual };
+        Ok(AppendBatch { first, count: batch.len() as u64, committed, time })
+    }
+
+    fn commit(
+        &mut self,
+        candidate: &Candidate<'_>,
+        time: i64,
+        moment: &mut Moment<'_>,
+        rules: Rules<'_>,
+    ) -> Result<(Seq, Option<String>), Refusal> {
+        let relate = match self.invariants() {
+            Invariants::Enforce => Relate::Enforce,
+            Invariants::Off => Relate::Note,
+        };
+        let ids = &mut *moment.ids;
+        self.history.admit(candidate, time, relate, rules, Some(&mut || ids.message_id()))
+    }
+}

@@ -1,0 +1,255 @@
+//! A log with everything that is folded from it: the one validator of append, seed and load.
+
+use std::collections::HashMap;
+
+use imbl::Vector;
+
+use super::append::{Candidate, Rules};
+use super::refusal::Refusal;
+use crate::json::Json;
+use crate::log::{EnvelopeError, Kind, Log, Offset, Seq};
+use crate::view::{Closer, Fact, View, check_append, check_shape, closers};
+
+/// What an event may be and how large (PROTOCOL 6).
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// One encoded event, in bytes.
+    pub max_event_bytes: usize,
+    /// Nesting in `data`; a scalar or flat object is 1.
+    pub max_depth: u32,
+    /// Events in one batch.
+    pub max_batch_events: usize,
+    /// Sessions live at once.
+    pub max_live_sessions: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_event_bytes: 16 << 20,
+            max_depth: 1_000,
+            max_batch_events: 10_000,
+            max_live_sessions: 10_000,
+        }
+    }
+}
+
+/// The event types that a client has declared beyond the known ones (PROTOCOL 2, `eventTypes`).
+#[derive(Clone, Debug, Default)]
+pub struct Vocabulary {
+    declared: HashMap<String, bool>,
+}
+
+/// How an event of some type comes into the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// As it is.
+    AsIs,
+    /// Marked `ignorable: true`, so that the log loads where the type is not declared.
+    MarkIgnorable,
+    /// Not at all.
+    Unknown,
+}
+
+impl Vocabulary {
+    /// Declares a type; a required one loads only where it is declared too.
+    pub fn declare(&mut self, name: &str, required: bool) {
+        self.declared.insert(name.to_owned(), required);
+    }
+
+    /// The declared types and whether they are required.
+    pub fn declared(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.declared.iter().map(|(name, &required)| (name.as_str(), required))
+    }
+
+    /// Whether an event of the candidate's type is marked when it comes in.
+    pub(super) fn marks_ignorable(&self, candidate: &Candidate<'_>) -> bool {
+        self.admission(candidate) == Admission::MarkIgnorable
+    }
+
+    fn admission(&self, candidate: &Candidate<'_>) -> Admission {
+        let draft = &candidate.draft;
+        if draft.kind != Kind::Other || draft.ignorable {
+            return Admission::AsIs;
+        }
+        let name = draft.type_text.decode();
+        match name.and_then(|name| self.declared.get(&*name).copied()) {
+            Some(true) => Admission::AsIs,
+            Some(false) => Admission::MarkIgnorable,
+            None => Admission::Unknown,
+        }
+    }
+}
+
+/// Whether the turn/step/tool relations (FORMAT 10) are checked or only followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relate {
+    /// An event that breaks them is refused.
+    Enforce,
+    /// It is let in and noted.
+    Note,
+}
+
+/// A log, its projections, and the states that they had at segment starts.
+#[derive(Debug, Default)]
+pub struct History {
+    log: Log,
+    view: View,
+    /// States at rising offsets: a view of the past is refolded from the nearest one.
+    checkpoints: Vector<(Offset, View)>,
+}
+
+impl History {
+    /// The log.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The projections of the whole log.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Checks an event and commits it at `time`, or refuses it and changes nothing.
+    ///
+    /// In the order of PROTOCOL 3: lossless, limits, shape, type, surface, relations, size. With `mint`
+    /// a message may come without an id and gets that one, which is given back.
+    pub(super) fn admit(
+        &mut self,
+        candidate: &Candidate<'_>,
+        time: i64,
+        relate: Relate,
+        rules: Rules<'_>,
+        mint: Option<&mut dyn FnMut() -> String>,
+    ) -> Result<(Seq, Option<String>), Refusal> {
+        let Rules { vocabulary, limits } = rules;
+        candidate.check_lossless()?;
+        if candidate.depth > limits.max_depth {
+            return Err(Refusal::limit("maxDepth", u64::from(limits.max_depth)));
+        }
+        if candidate.ignorable.is_some_and(|value| value.as_bool() != Some(true)) {
+            return Err(EnvelopeError::Ignorable.into());
+        }
+        let mut draft = candidate.draft;
+        let gap = match mint {
+            Some(_) => check_append(&draft)?,
+            None => check_shape(&draft).map(|()| None)?,
+        };
+        match vocabulary.admission(candidate) {
+            Admission::AsIs => {}
+            Admission::MarkIgnorable => draft.ignorable = true,
+            Admission::Unknown => return Err(Refusal::unknown_type(draft.type_text)),
+        }
+        let effect = self.view.surface.plan(&draft, &self.log)?;
+        let fact = Fact::of(&draft);
+        if relate == Relate::Enforce {
+            self.view.relations.check(&fact)?;
+        }
+        let id = gap.and(mint).map(|mint| mint());
+        let identified = gap.zip(id.as_deref()).map(|(gap, id)| gap.splice(draft.data.text(), id));
+        if let Some(data) = &identified {
+            draft.data = Json::from_verified(data);
+        }
+        let too_large = |bytes: usize| bytes > limits.max_event_bytes;
+        if too_large(draft.max_len()) && too_large(self.log.encoded_len(&draft, time)) {
+            return Err(Refusal::limit("maxEventBytes", limits.max_event_bytes as u64));
+        }
+        let (seq, fresh) = self.log.push(&draft, time);
+        if fresh {
+            self.checkpoints.push_back((seq.before(), self.view.clone()));
+        }
+        if let Some(event) = self.log.get(seq) {
+            self.view.apply(event, effect, &fact);
+        }
+        Ok((seq, id))
+    }
+
+    /// Ends an open turn with the closers of FORMAT 12, at `time`, or else at the last event's time as
+    /// crash repair does. Says how many there were; all are admitted or none.
+    pub fn close_turn(&mut self, time: Option<i64>, rules: Rules<'_>) -> Result<u64, Refusal> {
+        let start = self.log.len();
+        let closers = self.closers(time);
+        for closer in &closers {
+            if let Err(refusal) =
+                self.admit(&Candidate::own(closer.draft()), closer.time, Relate::Note, rules, None)
+            {
+                self.retract(start);
+                return Err(refusal);
+            }
+        }
+        Ok(closers.len() as u64)
+    }
+
+    fn closers(&self, time: Option<i64>) -> Vec<Closer> {
+        self.view.relations.open_turn().map_or_else(Vec::new, |turn| closers(&self.log, turn.seq, time))
+    }
+
+    /// The events with which a load would close an open turn, as JSON texts.
+    pub fn closer_lines(&self) -> Vec<String> {
+        let seqs = self.log.len().get()..;
+        let lines = seqs.zip(self.closers(None)).filter_map(|(seq, closer)| {
+            let mut line = Log::starting_at(Offset::new(seq)?);
+            let (seq, _) = line.push(&closer.draft(), closer.time);
+            line.get(seq).map(|event| event.line().to_owned())
+        });
+        lines.collect()
+    }
+
+    /// A log that shares the events so far.
+    pub fn share_log(&mut self) -> Log {
+        let length = self.log.len();
+        self.log.fork(length)
+    }
+
+    /// The projections after the first `at` events. The cost follows one segment, not the log.
+    pub fn view_at(&self, at: Offset) -> View {
+        if at >= self.log.len() {
+            return self.view.clone();
+        }
+        let (mut from, mut view) = self.checkpoint_before(at);
+        for event in self.log.range(from, at) {
+            view.follow(event);
+            from = event.seq().after();
+        }
+        debug_assert_eq!(from, at);
+        view
+    }
+
+    fn checkpoint_before(&self, at: Offset) -> (Offset, View) {
+        let found = match self.checkpoints.binary_search_by(|(offset, _)| offset.cmp(&at)) {
+            Ok(index) => self.checkpoints.get(index),
+            Err(index) => index.checked_sub(1).and_then(|index| self.checkpoints.get(index)),
+        };
+        found.cloned().unwrap_or_default()
+    }
+
+    /// A history of the first `at` events that shares them with this one.
+    pub fn fork(&mut self, at: Offset) -> Self {
+        let view = self.view_at(at);
+        let mut checkpoints = self.checkpoints.clone();
+        let keep =
+            checkpoints.binary_search_by(|(offset, _)| offset.cmp(&at)).map_or_else(|at| at, |at| at + 1);
+        checkpoints.truncate(keep);
+        Self { log: self.log.fork(at), view, checkpoints }
+    }
+
+    /// Forgets the events from `at` on: they never became part of the session.
+    pub fn retract(&mut self, at: Offset) {
+        if at < self.log.len() {
+            self.view = self.view_at(at);
+            let keep =
+                self.checkpoints.binary_search_by(|(offset, _)| offset.cmp(&at)).unwrap_or_else(|at| at);
+            self.checkpoints.truncate(keep);
+            self.log.truncate(at);
+        }
+    }
+
+    /// Folds the projections again from the log alone, after a fault left them in doubt.
+    pub fn refold(&mut self) {
+        self.checkpoints = Vector::new();
+        self.view = View::default();
+        for event in self.log.iter() {
+            self.view.follow(event);
+        }
+    }
+}

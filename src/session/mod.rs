@@ -1,0 +1,22 @@
+//! Sessions, and the store that owns the live ones.
+//!
+//! A [`Store`] changes only through [`Store::execute`]; time, ids and bytes come in as arguments.
+//! Append, seed and load share one validator, [`History`]. Nothing here names a runtime, a method
+//! table or a file.
+
+mod append;
+mod boundary;
+mod history;
+mod refusal;
+mod seed;
+#[allow(clippy::module_inception)]
+mod session;
+mod store;
+
+pub use append::{AppendBatch, Appended, Candidate, Expect, Rules};
+pub use boundary::{Boundary, OnOpenTurn};
+pub use history::{Admission, History, Limits, Relate, Vocabulary};
+pub use refusal::Refusal;
+pub use seed::{Seed, SeedMeta};
+pub use session::{Ids, InstanceId, Invariants, Moment, Opened, Session, Snapshot};
+pub use store::{Append, Command, Fork, Interrupt, New, Outcome, Restore, SnapshotOf, Store};

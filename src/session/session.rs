@@ -1,0 +1,203 @@
+//! One live session.
+
+use std::fmt;
+
+use super::append::{Candidate, Rules};
+use super::boundary::Boundary;
+use super::history::{History, Relate};
+use super::refusal::Refusal;
+use super::seed::ends_in_marker;
+use crate::json::{Checks, Json, JsonStr};
+use crate::log::{Header, Log, Offset, Seq, SessionId};
+use crate::view::View;
+
+/// What the outside world gives to a command: the time, and fresh ids.
+pub struct Moment<'m> {
+    /// Milliseconds since the Unix epoch, a safe integer.
+    pub now: i64,
+    /// Where ids come from.
+    pub ids: &'m mut dyn Ids,
+}
+
+/// A source of fresh ids.
+pub trait Ids {
+    /// `session-…`.
+    fn session_id(&mut self) -> String;
+    /// An instance's id.
+    fn instance_id(&mut self) -> String;
+    /// `msg-…`.
+    fn message_id(&mut self) -> String;
+}
+
+/// Stands for one life of a session: fresh each time it becomes live.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InstanceId(pub Box<str>);
+
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether a session's appends must keep the turn/step/tool relations (FORMAT 10).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Invariants {
+    /// An append that breaks them is refused.
+    #[default]
+    Enforce,
+    /// They are not checked.
+    Off,
+}
+
+/// A live session: a fixed header and a growing log.
+#[derive(Debug)]
+pub struct Session {
+    header: Header,
+    instance: InstanceId,
+    inherited: Offset,
+    first_live: Offset,
+    invariants: Invariants,
+    ephemeral: bool,
+    pub(super) history: History,
+}
+
+/// What a session begins its life with.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its header.
+    pub header: Header,
+    /// Events that came from its parent.
+    pub inherited: Offset,
+    /// Seed or stored events: those after are of this life.
+    pub first_live: Offset,
+    /// The relations' mode that was asked for.
+    pub invariants: Invariants,
+    /// Never stored.
+    pub ephemeral: bool,
+    /// Its events so far.
+    pub history: History,
+}
+
+/// A prefix of a session, as a seed for another one.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The source.
+    pub source: SessionId,
+    /// The source's instance.
+    pub instance: InstanceId,
+    /// Length of the prefix.
+    pub length: Offset,
+    /// The source's working directory.
+    pub cwd: Option<String>,
+}
+
+impl Session {
+    pub(super) fn open(opened: Opened, instance: InstanceId) -> Self {
+        let Opened { header, inherited, first_live, mut invariants, ephemeral, history } = opened;
+        if history.view().relations.broken().is_some() {
+            invariants = Invariants::Off; // what the log holds is not rejected
+        }
+        Self { header, instance, inherited, first_live, invariants, ephemeral, history }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &SessionId {
+        &self.header.id
+    }
+
+    /// Its header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// This life of it.
+    pub fn instance(&self) -> &InstanceId {
+        &self.instance
+    }
+
+    /// Its events and what is folded from them.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The projections of the whole log.
+    pub fn view(&self) -> &View {
+        self.history.view()
+    }
+
+    /// Its length: the seq that the next event gets.
+    pub fn next_seq(&self) -> Offset {
+        self.history.log().len()
+    }
+
+    /// Events that came from its parent.
+    pub fn inherited_event_count(&self) -> Offset {
+        self.inherited
+    }
+
+    /// Length of the seed or of the stored log that this life began with.
+    pub fn first_live_seq(&self) -> Offset {
+        self.first_live
+    }
+
+    /// Whether an existing event is the session's own, not its parent's.
+    pub fn is_own_seq(&self, seq: Seq) -> bool {
+        self.inherited <= seq.before() && seq.before() < self.next_seq()
+    }
+
+    /// Whether the relations are enforced.
+    pub fn invariants(&self) -> Invariants {
+        self.invariants
+    }
+
+    /// Whether it is never stored.
+    pub fn is_ephemeral(&self) -> bool {
+        self.ephemeral
+    }
+
+    pub(super) fn check_instance(&self, instance: Option<&str>) -> Result<(), Refusal> {
+        match instance {
+            Some(asked) if *asked != *self.instance.0 => {
+                Err(Refusal::NotLive { id: self.id().clone(), instance: asked.chars().take(100).collect() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A stable prefix of it, for another session's seed.
+    pub(super) fn snapshot(&self, boundary: Boundary<'_>) -> Result<Snapshot, Refusal> {
+        let length = self.cut(boundary)?;
+        let (source, instance) = (self.id().clone(), self.instance.clone());
+        Ok(Snapshot { source, instance, length, cwd: self.header.cwd.clone() })
+    }
+
+    /// Takes the unwritten events from `at` on back: they were never part of the session.
+    pub fn retract(&mut self, at: Offset) {
+        self.history.retract(at);
+    }
+
+    /// Folds the projections again from the log, after a fault left them in doubt.
+    pub fn refold(&mut self) {
+        self.history.refold();
+    }
+
+    /// A log that shares the session's events so far.
+    pub fn share_log(&mut self) -> Log {
+        self.history.share_log()
+    }
+
+    /// Gives its parts back, for a store that keeps closed sessions in memory.
+    pub fn into_parts(self) -> (Header, Offset, History) {
+        (self.header, self.inherited, self.history)
+    }
+}
+
+/// Ends a seed with `session/end-seed`, unless it does already.
+pub(super) fn close_seed(history: &mut History, now: i64, rules: Rules<'_>) -> Result<(), Refusal> {
+    if ends_in_marker(history) {
+        return Ok(());
+    }
+    let (data, marker) = (Json::EMPTY_OBJECT, JsonStr::from_verified("\"session/end-seed\""));
+    let candidate = Candidate::new(marker, data, Checks { depth: 1, ..Checks::default() });
+    history.admit(&candidate, now, Relate::Note, rules, None).map(|_| ())
+}

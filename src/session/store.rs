@@ -1,0 +1,370 @@
+//! The live sessions and the one way to change them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::append::{AppendBatch, Appended, Candidate, Expect, Rules};
+use super::boundary::Boundary;
+use super::history::{History, Limits, Relate, Vocabulary};
+use super::refusal::Refusal;
+use super::seed::{Seed, SeedMeta, plant};
+use super::session::{InstanceId, Invariants, Moment, Opened, Session, Snapshot, close_seed};
+use crate::log::{Header, Offset, SessionId};
+
+/// Makes a session, empty or from a seed.
+#[derive(Debug)]
+pub struct New<'a> {
+    /// Its header; `is_seeded` is set from the seed.
+    pub header: Header,
+    /// The events to begin with.
+    pub seed: Option<Seed<'a>>,
+    /// How many of them come from the parent.
+    pub seed_length: Option<Offset>,
+    /// The relations' mode.
+    pub invariants: Invariants,
+    /// Never stored.
+    pub ephemeral: bool,
+}
+
+/// Appends one event, or a batch that is all or nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Append<'a> {
+    /// The session.
+    pub session: &'a str,
+    /// Its instance, if only that one will do.
+    pub instance: Option<&'a str>,
+    /// The condition.
+    pub expect: Expect,
+}
+
+/// Closes an open turn with the closers of FORMAT 12, as ordinary appends.
+#[derive(Clone, Copy, Debug)]
+pub struct Interrupt<'a> {
+    /// The session.
+    pub session: &'a str,
+    /// Its instance, if only that one will do.
+    pub instance: Option<&'a str>,
+}
+
+/// Asks for a prefix of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotOf<'a> {
+    /// The session.
+    pub session: &'a str,
+    /// Its instance, if only that one will do.
+    pub instance: Option<&'a str>,
+    /// Where to cut.
+    pub boundary: Boundary<'a>,
+}
+
+/// Makes a child from a prefix of a session, sharing its log.
+#[derive(Debug)]
+pub struct Fork<'a> {
+    /// The prefix.
+    pub of: SnapshotOf<'a>,
+    /// The child's id; minted when absent.
+    pub child: Option<SessionId>,
+    /// The relations' mode; the parent's when absent.
+    pub invariants: Option<Invariants>,
+    /// Never stored; a child of an ephemeral session is ephemeral.
+    pub ephemeral: bool,
+}
+
+/// Makes a stored session live.
+#[derive(Debug)]
+pub struct Restore {
+    /// Its header.
+    pub header: Header,
+    /// Events that came from its parent.
+    pub inherited: Offset,
+    /// Its events, repaired.
+    pub history: History,
+    /// The relations' mode.
+    pub invariants: Invariants,
+}
+
+/// Everything that changes a store.
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub enum Command<'a> {
+    New(New<'a>),
+    Append(Append<'a>, Candidate<'a>),
+    AppendBatch(Append<'a>, &'a [Candidate<'a>]),
+    Interrupt(Interrupt<'a>),
+    Fork(Fork<'a>),
+    Restore(Restore),
+    /// Takes a session out of the store.
+    Close(&'a str),
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A session became live.
+    Opened(SessionId),
+    /// A child became live, cut after so many events of its parent.
+    Forked(SessionId, Offset),
+    /// An event was committed, or had been.
+    Appended(Appended),
+    /// Events were committed, or had been.
+    AppendedBatch(AppendBatch),
+    /// Events `first..first + count` closed the open turn.
+    Interrupted {
+        /// The first closer.
+        first: Offset,
+        /// How many.
+        count: u64,
+    },
+    /// The session is no longer live.
+    Closed(Box<Session>),
+}
+
+/// The live sessions.
+#[derive(Debug, Default)]
+pub struct Store {
+    live: HashMap<SessionId, (u64, Session)>,
+    order: BTreeMap<u64, SessionId>,
+    opened: u64,
+    vocabulary: Vocabulary,
+    limits: Limits,
+}
+
+impl Store {
+    /// An empty store.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The event types beyond the known ones.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    /// Declares event types.
+    pub fn vocabulary_mut(&mut self) -> &mut Vocabulary {
+        &mut self.vocabulary
+    }
+
+    /// The live session of that id.
+    pub fn session(&self, id: &str) -> Result<&Session, Refusal> {
+        self.live.get(id).map(|(_, session)| session).ok_or_else(|| not_found(id))
+    }
+
+    /// The live session of that id, for what storage decides: retracting unwritten events.
+    pub fn session_mut(&mut self, id: &str) -> Result<&mut Session, Refusal> {
+        self.live.get_mut(id).map(|(_, session)| session).ok_or_else(|| not_found(id))
+    }
+
+    /// The live session of that id and instance.
+    pub fn instance(&self, id: &str, instance: Option<&str>) -> Result<&Session, Refusal> {
+        let session = self.session(id)?;
+        session.check_instance(instance)?;
+        Ok(session)
+    }
+
+    /// The live sessions in creation order.
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.order.values().filter_map(|id| self.live.get(id.as_str()).map(|(_, session)| session))
+    }
+
+    /// Sessions live now.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether no session is live.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// Carries a command out, or refuses it and changes nothing.
+    pub fn execute(&mut self, command: Command<'_>, moment: &mut Moment<'_>) -> Result<Outcome, Refusal> {
+        match command {
+            Command::New(new) => self.create(new, moment).map(Outcome::Opened),
+            Command::Append(place, candidate) => {
+                self.append(place, &candidate, moment).map(Outcome::Appended)
+            }
+            Command::AppendBatch(place, batch) => {
+                self.append_batch(place, batch, moment).map(Outcome::AppendedBatch)
+            }
+            Command::Interrupt(interrupt) => self.interrupt(interrupt, moment),
+            Command::Fork(fork) => self.fork(fork, moment).map(|(id, cut)| Outcome::Forked(id, cut)),
+            Command::Restore(restore) => self.restore(restore, moment).map(Outcome::Opened),
+            Command::Close(id) => self.close(id).map(|session| Outcome::Closed(Box::new(session))),
+        }
+    }
+
+    fn create(&mut self, new: New<'_>, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
+        self.check_free(&new.header.id)?;
+        let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
+        let relate = match new.invariants {
+            Invariants::Enforce => Relate::Enforce,
+            Invariants::Off => Relate::Note,
+        };
+        let mut history = match new.seed {
+            Some(seed) => plant(seed, relate, rules)?,
+            None => History::default(),
+        };
+        let length = history.log().len();
+        let lineage =
+            SeedMeta { seed_length: new.seed_length, has_parent: new.header.parent_session.is_some() };
+        let (inherited, is_seeded) = lineage.inherited(new.seed.map(|_| length))?;
+        if new.seed.is_some() {
+            close_seed(&mut history, moment.now, rules)?;
+        }
+        self.open(
+            Opened {
+                header: Header { is_seeded, ..new.header },
+                inherited,
+                first_live: length,
+                invariants: new.invariants,
+                ephemeral: new.ephemeral,
+                history,
+            },
+            moment,
+        )
+    }
+
+    /// Appends one event: [`Command::Append`] without the detour, for the path that counts.
+    pub fn append(
+        &mut self,
+        place: Append<'_>,
+        candidate: &Candidate<'_>,
+        moment: &mut Moment<'_>,
+    ) -> Result<Appended, Refusal> {
+        let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
+        let session = live(&mut self.live, place.session, place.instance)?;
+        session.append(candidate, place.expect, moment, rules)
+    }
+
+    fn append_batch(
+        &mut self,
+        place: Append<'_>,
+        batch: &[Candidate<'_>],
+        moment: &mut Moment<'_>,
+    ) -> Result<AppendBatch, Refusal> {
+        let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
+        let session = live(&mut self.live, place.session, place.instance)?;
+        if batch.len() > self.limits.max_batch_events {
+            return Err(Refusal::limit("maxBatchEvents", self.limits.max_batch_events as u64));
+        }
+        session.append_batch(batch, place.expect, moment, rules)
+    }
+
+    fn interrupt(&mut self, interrupt: Interrupt<'_>, moment: &mut Moment<'_>) -> Result<Outcome, Refusal> {
+        let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
+        let session = live(&mut self.live, interrupt.session, interrupt.instance)?;
+        let first = session.next_seq();
+        let count = session.history.close_turn(Some(moment.now), rules)?;
+        Ok(Outcome::Interrupted { first, count })
+    }
+
+    fn fork(&mut self, fork: Fork<'_>, moment: &mut Moment<'_>) -> Result<(SessionId, Offset), Refusal> {
+        if let Some(child) = &fork.child {
+            self.check_free(child)?;
+        }
+        let Snapshot { source, length, cwd, .. } = self.snapshot(fork.of)?;
+        let child = match fork.child {
+            Some(id) => id,
+            None => self.mint(moment)?,
+        };
+        self.check_free(&child)?;
+        let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
+        let parent = live(&mut self.live, fork.of.session, fork.of.instance)?;
+        let mut history = parent.history.fork(length);
+        close_seed(&mut history, moment.now, rules)?;
+        let header = Header {
+            id: child,
+            created_at: moment.now.unsigned_abs(),
+            cwd,
+            parent_session: Some(source.as_str().to_owned()),
+            is_seeded: true,
+            subagent: false,
+            delegation_depth: None,
+            agent_preset: None,
+        };
+        let opened = Opened {
+            header,
+            inherited: length,
+            first_live: length,
+            invariants: fork.invariants.unwrap_or(parent.invariants()),
+            ephemeral: fork.ephemeral || parent.is_ephemeral(),
+            history,
+        };
+        Ok((self.open(opened, moment)?, length))
+    }
+
+    /// A stable prefix of a live session.
+    pub fn snapshot(&self, of: SnapshotOf<'_>) -> Result<Snapshot, Refusal> {
+        self.instance(of.session, of.instance)?.snapshot(of.boundary)
+    }
+
+    fn restore(&mut self, restore: Restore, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
+        self.check_free(&restore.header.id)?;
+        let first_live = restore.history.log().len();
+        let Restore { header, inherited, history, invariants } = restore;
+        self.open(Opened { header, inherited, first_live, invariants, ephemeral: false, history }, moment)
+    }
+
+    /// An id that no live session has.
+    pub fn mint(&self, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
+        loop {
+            let id = SessionId::new(&moment.ids.session_id())
+                .map_err(|error| Refusal::Invalid(error.to_string()))?;
+            if !self.live.contains_key(&id) {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Whether an id may be given to a new session, and one more may be live.
+    pub fn check_free(&self, id: &SessionId) -> Result<(), Refusal> {
+        if let Some((_, session)) = self.live.get(id) {
+            return Err(Refusal::AlreadyExists {
+                id: id.clone(),
+                live: true,
+                parent_session: session.header().parent_session.clone(),
+                inherited: session.inherited_event_count(),
+                next_seq: session.next_seq(),
+            });
+        }
+        if self.live.len() >= self.limits.max_live_sessions {
+            return Err(Refusal::limit("maxLiveSessions", self.limits.max_live_sessions as u64));
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, opened: Opened, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
+        let id = opened.header.id.clone();
+        let instance = InstanceId(moment.ids.instance_id().into());
+        let order = self.opened;
+        self.opened += 1;
+        self.order.insert(order, id.clone());
+        self.live.insert(id.clone(), (order, Session::open(opened, instance)));
+        Ok(id)
+    }
+
+    fn close(&mut self, id: &str) -> Result<Session, Refusal> {
+        let (order, session) = self.live.remove(id).ok_or_else(|| not_found(id))?;
+        self.order.remove(&order);
+        Ok(session)
+    }
+}
+
+fn not_found(id: &str) -> Refusal {
+    Refusal::NotFound(id.chars().take(300).collect())
+}
+
+fn live<'s>(
+    sessions: &'s mut HashMap<SessionId, (u64, Session)>,
+    id: &str,
+    instance: Option<&str>,
+) -> Result<&'s mut Session, Refusal> {
+    let (_, session) = sessions.get_mut(id).ok_or_else(|| not_found(id))?;
+    session.check_instance(instance)?;
+    Ok(session)
+}

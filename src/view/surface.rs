@@ -1,0 +1,339 @@
+//! The surface: the ordered view of the events that produce messages (FORMAT 5 and 6).
+//!
+//! A node's *place* is the seq of the node that first stood there: an appended node stands at its own
+//! seq, a replacement takes the place of the first node it shadows. Places therefore rise along the
+//! list, so a node is found by binary search, and lists that share their chunks make a fork, a
+//! checkpoint and a replacement cheap whatever the length.
+
+use imbl::{OrdMap, Vector};
+
+use crate::json::{Json, MAX_SAFE_INTEGER, Type, equal_except};
+use crate::log::{Draft, Event, Kind, Log, Offset, Seq};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Node {
+    place: Seq,
+    seq: Seq,
+}
+
+/// The surface after some prefix of a log.
+#[derive(Clone, Debug, Default)]
+pub struct Surface {
+    nodes: Vector<Node>,
+    /// The nodes that give a message: all but assistant messages without content.
+    messages: Vector<Node>,
+    /// The places of replacements: every other node stands at its own seq.
+    moved: OrdMap<Seq, Seq>,
+    generation: u64,
+}
+
+/// What a committed event does to the surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Log-only.
+    None,
+    /// A node at the tail.
+    Append,
+    /// A node in place of the nodes from one index to another, both included.
+    Replace {
+        /// Index of the first shadowed node.
+        first: usize,
+        /// Index of the last shadowed node.
+        last: usize,
+    },
+}
+
+/// Which rule of the surface an event breaks. The names are FORMAT 5's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum SurfaceError {
+    #[error("only user/message, assistant/message and tool/result may carry surfaceOp; leave it out")]
+    OpOnLogOnly,
+    #[error("only user/message, assistant/message and tool/result may carry sourceEventSeqs; leave it out")]
+    SourcesOnLogOnly,
+    #[error("this type joins the surface; say how with surfaceOp: \"append\" or a replace object")]
+    OpMissing,
+    #[error("surfaceOp must be \"append\" or an object {{op: \"replace\", start, end}}")]
+    OpInvalid,
+    #[error("a replace needs exactly {{op: \"replace\", start, end}} with event seqs")]
+    ReplaceInvalid,
+    #[error("replace start {0} is not on the surface now; read session/surface")]
+    StartNotFound(u64),
+    #[error("replace end {0} is not on the surface now; read session/surface")]
+    EndNotFound(u64),
+    #[error("replace start {0} stands after its end {1} on the surface; swap them")]
+    Inverted(u64, u64),
+    #[error("sourceEventSeqs must be an array of event seqs")]
+    SourcesNotArray,
+    #[error("sourceEventSeqs may be empty only on an assistant/message; leave it out")]
+    SourcesEmpty,
+    #[error("sourceEventSeqs must hold non-negative safe integers only")]
+    SourcesBadSeq,
+    #[error("sourceEventSeqs names {0} twice")]
+    SourcesDuplicate(u64),
+    #[error("sourceEventSeqs names {0}, which is not an earlier event")]
+    SourcesNotEarlier(u64),
+    #[error("a replacement must cite every event it shadows in sourceEventSeqs; {0} is missing")]
+    SourcesMissingShadowed(u64),
+    #[error("a tool/result may replace exactly one tool/result")]
+    RewriteNotSingle,
+    #[error("a tool/result may replace only a tool/result; {0} is none")]
+    RewriteTarget(u64),
+    #[error("a tool/result that replaces may change only message.content[0].content")]
+    RewriteChanged,
+}
+
+impl SurfaceError {
+    /// The rule's name in FORMAT.
+    pub fn rule(&self) -> &'static str {
+        match self {
+            Self::OpOnLogOnly => "SURFACE_OP_ON_LOG_ONLY",
+            Self::SourcesOnLogOnly => "SOURCES_ON_LOG_ONLY",
+            Self::OpMissing => "SURFACE_OP_MISSING",
+            Self::OpInvalid => "SURFACE_OP_INVALID",
+            Self::ReplaceInvalid => "SURFACE_REPLACE_INVALID",
+            Self::StartNotFound(_) => "REPLACE_START_NOT_FOUND",
+            Self::EndNotFound(_) => "REPLACE_END_NOT_FOUND",
+            Self::Inverted(..) => "REPLACE_INVERTED",
+            Self::SourcesNotArray => "SOURCES_NOT_ARRAY",
+            Self::SourcesEmpty => "SOURCES_EMPTY",
+            Self::SourcesBadSeq => "SOURCES_BAD_SEQ",
+            Self::SourcesDuplicate(_) => "SOURCES_DUPLICATE",
+            Self::SourcesNotEarlier(_) => "SOURCES_NOT_EARLIER",
+            Self::SourcesMissingShadowed(_) => "SOURCES_MISSING_SHADOWED",
+            Self::RewriteNotSingle => "TOOL_REWRITE_NOT_SINGLE",
+            Self::RewriteTarget(_) => "TOOL_REWRITE_TARGET",
+            Self::RewriteChanged => "TOOL_REWRITE_CHANGED",
+        }
+    }
+}
+
+/// A surface marker.
+enum Marker {
+    Append,
+    Replace { start: u64, end: u64 },
+}
+
+impl Marker {
+    fn read(op: Json<'_>) -> Result<Self, SurfaceError> {
+        match op.kind() {
+            Type::String if op.is_str("append") => Ok(Self::Append),
+            Type::Object => {
+                let (mut is_replace, mut start, mut end) = (false, None, None);
+                for (key, value) in op.members() {
+                    match &*key.lossy() {
+                        "op" => is_replace = value.is_str("replace"),
+                        "start" => start = value.as_safe_uint(),
+                        "end" => end = value.as_safe_uint(),
+                        _ => return Err(SurfaceError::ReplaceInvalid),
+                    }
+                }
+                match (is_replace, start, end) {
+                    (true, Some(start), Some(end)) => Ok(Self::Replace { start, end }),
+                    _ => Err(SurfaceError::ReplaceInvalid),
+                }
+            }
+            _ => Err(SurfaceError::OpInvalid),
+        }
+    }
+}
+
+impl Surface {
+    /// Checks an event that would come next in `log` and says what it does (FORMAT 5, in that order).
+    pub fn plan(&self, draft: &Draft<'_>, log: &Log) -> Result<Effect, SurfaceError> {
+        if !draft.kind.is_surface() {
+            return match (draft.surface_op, draft.sources) {
+                (Some(_), _) => Err(SurfaceError::OpOnLogOnly),
+                (None, Some(_)) => Err(SurfaceError::SourcesOnLogOnly),
+                (None, None) => Ok(Effect::None),
+            };
+        }
+        let marker = Marker::read(draft.surface_op.ok_or(SurfaceError::OpMissing)?)?;
+        match marker {
+            Marker::Append => {
+                check_sources(draft, log.len(), std::iter::empty())?;
+                Ok(Effect::Append)
+            }
+            Marker::Replace { start, end } => {
+                let (first, last) = self.locate(start, end)?;
+                let shadowed = self.nodes.focus().narrow(first..=last).into_iter().map(|node| node.seq);
+                check_sources(draft, log.len(), shadowed)?;
+                if draft.kind == Kind::ToolResult {
+                    self.check_rewrite(draft, log, first, last)?;
+                }
+                Ok(Effect::Replace { first, last })
+            }
+        }
+    }
+
+    /// What a committed event does: [`Self::plan`] without the checks that it has passed before.
+    pub fn effect_of(&self, event: Event<'_>) -> Effect {
+        if !event.kind().is_surface() {
+            return Effect::None;
+        }
+        match event.surface_op().map(Marker::read) {
+            Some(Ok(Marker::Replace { start, end })) => self
+                .locate(start, end)
+                .map_or(Effect::Append, |(first, last)| Effect::Replace { first, last }),
+            _ => Effect::Append,
+        }
+    }
+
+    fn locate(&self, start: u64, end: u64) -> Result<(usize, usize), SurfaceError> {
+        let first = self.index_of(start).ok_or(SurfaceError::StartNotFound(start))?;
+        let last = self.index_of(end).ok_or(SurfaceError::EndNotFound(end))?;
+        if first > last {
+            return Err(SurfaceError::Inverted(start, end));
+        }
+        Ok((first, last))
+    }
+
+    fn index_of(&self, seq: u64) -> Option<usize> {
+        let seq = Seq::new(seq)?;
+        let place = self.moved.get(&seq).copied().unwrap_or(seq);
+        let index = self.nodes.binary_search_by(|node| node.place.cmp(&place)).ok()?;
+        (self.nodes.get(index)?.seq == seq).then_some(index)
+    }
+
+    fn check_rewrite(
+        &self,
+        draft: &Draft<'_>,
+        log: &Log,
+        first: usize,
+        last: usize,
+    ) -> Result<(), SurfaceError> {
+        if first != last {
+            return Err(SurfaceError::RewriteNotSingle);
+        }
+        let target = self.nodes.get(first).and_then(|node| log.get(node.seq));
+        let target = target.ok_or(SurfaceError::RewriteNotSingle)?;
+        if target.kind() != Kind::ToolResult {
+            return Err(SurfaceError::RewriteTarget(target.seq().get()));
+        }
+        if equal_except(target.data(), draft.data, &["message", "content", "0", "content"]) {
+            Ok(())
+        } else {
+            Err(SurfaceError::RewriteChanged)
+        }
+    }
+
+    /// Follows a committed event.
+    pub fn apply(&mut self, event: Event<'_>, effect: Effect) {
+        let seq = event.seq();
+        match effect {
+            Effect::None => {}
+            Effect::Append => {
+                let node = Node { place: seq, seq };
+                self.nodes.push_back(node);
+                if message_of(event).is_some() {
+                    self.messages.push_back(node);
+                }
+            }
+            Effect::Replace { first, last } => {
+                let place_at = |index: usize| self.nodes.get(index).map_or(seq, |node| node.place);
+                let (from, to) = (place_at(first), place_at(last));
+                let node = Node { place: from, seq };
+                let shadowed = splice(&mut self.nodes, first, last + 1, Some(node));
+                for node in shadowed.iter().filter(|node| node.place != node.seq) {
+                    self.moved.remove(&node.seq);
+                }
+                self.moved.insert(seq, from);
+                let begin =
+                    self.messages.binary_search_by(|node| node.place.cmp(&from)).unwrap_or_else(|at| at);
+                let end = self
+                    .messages
+                    .binary_search_by(|node| node.place.cmp(&to))
+                    .map_or_else(|at| at, |at| at + 1);
+                splice(&mut self.messages, begin, end, message_of(event).map(|_| node));
+                self.generation += 1;
+            }
+        }
+    }
+
+    /// Replacements committed so far.
+    pub fn replace_generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Nodes on the surface.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether no event is on the surface.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The seqs of the nodes, in order.
+    pub fn nodes(&self) -> impl Iterator<Item = Seq> + '_ {
+        self.nodes.iter().map(|node| node.seq)
+    }
+
+    /// Derived messages.
+    pub fn message_count(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// The seqs of the events that give the derived messages, from the one at `index` on.
+    pub fn message_seqs(&self, index: usize) -> impl Iterator<Item = Seq> + '_ {
+        let index = index.min(self.messages.len());
+        self.messages.focus().narrow(index..).into_iter().map(|node| node.seq)
+    }
+}
+
+/// Takes the nodes `from..to` out, and puts `node` there.
+fn splice(list: &mut Vector<Node>, from: usize, to: usize, node: Option<Node>) -> Vector<Node> {
+    let mut taken = list.split_off(from.min(list.len()));
+    let after = taken.split_off(to.saturating_sub(from).min(taken.len()));
+    if let Some(node) = node {
+        list.push_back(node);
+    }
+    list.append(after);
+    taken
+}
+
+/// The provenance rules of FORMAT 5; every `shadowed` event must be cited.
+fn check_sources(
+    draft: &Draft<'_>,
+    next: Offset,
+    mut shadowed: impl Iterator<Item = Seq>,
+) -> Result<(), SurfaceError> {
+    let Some(sources) = draft.sources else {
+        return shadowed.next().map_or(Ok(()), |seq| Err(SurfaceError::SourcesMissingShadowed(seq.get())));
+    };
+    if sources.kind() != Type::Array {
+        return Err(SurfaceError::SourcesNotArray);
+    }
+    let cited: Option<Vec<u64>> = sources.elements().map(Json::as_safe_uint).collect();
+    let cited = cited.ok_or(SurfaceError::SourcesBadSeq)?;
+    if cited.is_empty() && draft.kind != Kind::AssistantMessage {
+        return Err(SurfaceError::SourcesEmpty);
+    }
+    let mut sorted = cited;
+    sorted.sort_unstable();
+    if let Some([twice, _]) = sorted.windows(2).find(|pair| matches!(pair, [a, b] if a == b)) {
+        return Err(SurfaceError::SourcesDuplicate(*twice));
+    }
+    if let Some(&late) = sorted.last().filter(|&&seq| seq >= next.get().min(MAX_SAFE_INTEGER)) {
+        return Err(SurfaceError::SourcesNotEarlier(late));
+    }
+    match shadowed.find(|seq| sorted.binary_search(&seq.get()).is_err()) {
+        Some(seq) => Err(SurfaceError::SourcesMissingShadowed(seq.get())),
+        None => Ok(()),
+    }
+}
+
+/// The message that a surface event gives, if any (FORMAT 6): its own value, nothing minted.
+pub fn message_of(event: Event<'_>) -> Option<Json<'_>> {
+    match event.kind() {
+        Kind::UserMessage => Some(event.data()),
+        Kind::ToolResult => event.data().get("message"),
+        Kind::AssistantMessage => {
+            let message = event.data().get("message")?;
+            let empty = message.get("content").is_some_and(|content| content.text() == "[]");
+            (!empty).then_some(message)
+        }
+        _ => None,
+    }
+}
