@@ -29,7 +29,14 @@ fn stored(text: &str) -> Log {
 fn parts(event: Event<'_>) -> (&str, i64, &str, Option<&str>, Option<&str>, bool) {
     let (sources, surface_op) = (event.source_event_seqs(), event.surface_op());
     let data = event.data().text();
-    (event.type_text().text(), event.time(), data, sources.map(Json::text), surface_op.map(Json::text), event.ignorable())
+    (
+        event.type_text().text(),
+        event.time(),
+        data,
+        sources.map(Json::text),
+        surface_op.map(Json::text),
+        event.ignorable(),
+    )
 }
 
 #[test]
@@ -50,7 +57,14 @@ fn accessors_give_what_was_written() {
 #[test]
 fn optional_members_in_every_combination() {
     let sources = [None, Some("[]"), Some("[0,1]"), Some("null"), Some("\"x,\\\"}\""), Some("7")];
-    let ops = [None, Some("\"append\""), Some("null"), Some("{\"a\":{\"b\":[1,\"]}\"]}}"), Some("1.5"), Some("[[]]")];
+    let ops = [
+        None,
+        Some("\"append\""),
+        Some("null"),
+        Some("{\"a\":{\"b\":[1,\"]}\"]}}"),
+        Some("1.5"),
+        Some("[[]]"),
+    ];
     for data in ["null", "\"a\\\"b\"", "{\"ignorable\":true}", "[1,{\"surfaceOp\":1}]", "-1.5e3"] {
         for source in sources {
             for op in ops {
@@ -80,7 +94,10 @@ fn a_type_keeps_its_spelling_and_is_known_by_its_value() {
     let event = log.last().unwrap();
     assert_eq!(event.type_text().text(), r#""t\u0075rn/start:,\"data\":""#);
     assert_eq!((event.kind(), event.time()), (Kind::Other, 7));
-    assert_eq!(stored(r#"{"type":"t\u0075rn/start","seq":0,"time":7,"data":1}"#).last().unwrap().kind(), Kind::TurnStart);
+    assert_eq!(
+        stored(r#"{"type":"t\u0075rn/start","seq":0,"time":7,"data":1}"#).last().unwrap().kind(),
+        Kind::TurnStart
+    );
     assert_eq!(stored(r#"{"type":"\ud800","seq":0,"time":7,"data":1}"#).last().unwrap().kind(), Kind::Other);
     assert_eq!(stored(r#"{"type":"","seq":0,"time":7,"data":1}"#).last().unwrap().kind(), Kind::Other);
 }
@@ -96,7 +113,9 @@ fn times_are_safe_integers_of_either_sign() {
 
 #[test]
 fn loose_text_becomes_one_line() {
-    let log = stored("{ \"type\" : \"a\u{2028}b\" , \"seq\":0,\"time\":1,\n\"data\" : { \"k\u{85}\" : [ 1 , 2 ] } , \"surfaceOp\": [ \"\u{2029}\" ] }");
+    let log = stored(
+        "{ \"type\" : \"a\u{2028}b\" , \"seq\":0,\"time\":1,\n\"data\" : { \"k\u{85}\" : [ 1 , 2 ] } , \"surfaceOp\": [ \"\u{2029}\" ] }",
+    );
     assert_eq!(
         log.last().unwrap().line(),
         r#"{"type":"a\u2028b","seq":0,"time":1,"data":{"k\u0085":[1,2]},"surfaceOp":["\u2029"]}"#

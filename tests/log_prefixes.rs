@@ -41,7 +41,9 @@ fn assert_holds(log: &Log, lines: &[String]) {
     assert!(log.iter().map(|event| event.line()).eq(lines.iter()));
     assert!(log.iter().rev().map(|event| event.line()).eq(lines.iter().rev()));
     let (third, half) = (lines.len() / 3, lines.len().div_ceil(2));
-    for (from, to) in [(0, lines.len() + 9), (third, half), (half, third), (half, lines.len()), (third, third)] {
+    for (from, to) in
+        [(0, lines.len() + 9), (third, half), (half, third), (half, lines.len()), (third, third)]
+    {
         let want = lines.get(from..to.min(lines.len())).unwrap_or(&[]);
         let got = log.range(offset(from), offset(to)).map(|event| event.line());
         assert!(got.eq(want.iter()), "{from}..{to}");
