@@ -1,31 +1,27 @@
 //! Packed chunk rows (FORMAT 11): runs of streamed deltas as one line of a stored log.
 //!
-//! Rows are storage only: a log never holds one. Reading never depends on whether a writer packs.
-
-use std::borrow::Cow;
+//! Rows are storage only: a log never holds one. Here they are read; `chunk_pack` makes them. Reading
+//! never depends on whether a writer packs.
 
 use super::draft::{Draft, is_time};
 use super::seq::Seq;
-use crate::json::{Json, JsonStr, MAX_SAFE_INTEGER, Type, escape_separators};
-
-/// Runs of this many deltas or more become a row.
-const MIN_RUN: usize = 3;
+use crate::json::{Json, JsonStr, MAX_SAFE_INTEGER, Type};
 
 const EVENT_TYPE: &str = "\"assistant/chunk\"";
 
 /// The three kinds of row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tag {
+pub(super) enum Tag {
     Text,
     Reasoning,
     ToolCall,
 }
 
 impl Tag {
-    const ALL: [Self; 3] = [Self::Text, Self::Reasoning, Self::ToolCall];
+    pub(super) const ALL: [Self; 3] = [Self::Text, Self::Reasoning, Self::ToolCall];
 
     /// The row's type.
-    fn row_type(self) -> &'static str {
+    pub(super) fn row_type(self) -> &'static str {
         match self {
             Self::Text => "text-chunks",
             Self::Reasoning => "reasoning-chunks",
@@ -34,7 +30,7 @@ impl Tag {
     }
 
     /// The chunk type of each member.
-    fn delta_type(self) -> &'static str {
+    pub(super) fn delta_type(self) -> &'static str {
         match self {
             Self::Text => "text-delta",
             Self::Reasoning => "reasoning-delta",
@@ -43,13 +39,13 @@ impl Tag {
     }
 
     /// What the row calls its pieces, and what a member calls its own.
-    fn piece_names(self) -> (&'static str, &'static str) {
+    pub(super) fn piece_names(self) -> (&'static str, &'static str) {
         if self == Self::ToolCall { ("args", "argumentsDelta") } else { ("texts", "text") }
     }
 }
 
 /// The members of an object that has exactly these, in the order of `names`; each once.
-fn exactly<'a, const N: usize>(json: Json<'a>, names: [&str; N]) -> Option<[Json<'a>; N]> {
+pub(super) fn exactly<'a, const N: usize>(json: Json<'a>, names: [&str; N]) -> Option<[Json<'a>; N]> {
     let mut found = [None; N];
     if json.kind() != Type::Object {
         return None;
@@ -65,17 +61,17 @@ fn exactly<'a, const N: usize>(json: Json<'a>, names: [&str; N]) -> Option<[Json
 
 /// What the deltas of one run share, as JSON texts. Spellings count: `1` and `1.0` do not share.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Common<'a> {
-    tag: Tag,
-    turn: &'a str,
-    step: &'a str,
-    index: &'a str,
-    id: Option<&'a str>,
-    name: Option<&'a str>,
+pub(super) struct Common<'a> {
+    pub(super) tag: Tag,
+    pub(super) turn: &'a str,
+    pub(super) step: &'a str,
+    pub(super) index: &'a str,
+    pub(super) id: Option<&'a str>,
+    pub(super) name: Option<&'a str>,
 }
 
 impl Common<'_> {
-    fn put_id_and_name(&self, out: &mut String) {
+    pub(super) fn put_id_and_name(&self, out: &mut String) {
         for (member, text) in [(",\"id\":", self.id), (",\"name\":", self.name)] {
             if let Some(text) = text {
                 out.push_str(member);
@@ -83,108 +79,6 @@ impl Common<'_> {
             }
         }
     }
-}
-
-/// One packable event.
-struct Delta<'a> {
-    common: Common<'a>,
-    seq: u64,
-    time: i64,
-    piece: &'a str,
-}
-
-impl<'a> Delta<'a> {
-    fn of(event: Json<'a>) -> Option<Self> {
-        let [event_type, seq, time, data] = exactly(event, ["type", "seq", "time", "data"])?;
-        if !event_type.is_str("assistant/chunk") {
-            return None;
-        }
-        let [turn, step, chunk] = exactly(data, ["turn", "step", "chunk"])?;
-        let delta_type = chunk.get("type")?;
-        let tag = Tag::ALL.into_iter().find(|tag| delta_type.is_str(tag.delta_type()))?;
-        let (_, own) = tag.piece_names();
-        let (index, id, name, piece) = if tag == Tag::ToolCall {
-            if let Some([_, index, id, piece]) = exactly(chunk, ["type", "index", "id", own]) {
-                (index, Some(id), None, piece)
-            } else {
-                let [_, index, id, name, piece] = exactly(chunk, ["type", "index", "id", "name", own])?;
-                (index, Some(id), Some(name), piece)
-            }
-        } else {
-            let [_, index, piece] = exactly(chunk, ["type", "index", own])?;
-            (index, None, None, piece)
-        };
-        let numbers = [turn, step, index].iter().all(|value| value.kind() == Type::Number);
-        let strings = [id, name, Some(piece)].iter().flatten().all(|value| value.kind() == Type::String);
-        if !numbers || !strings {
-            return None;
-        }
-        let common = Common {
-            tag,
-            turn: turn.text(),
-            step: step.text(),
-            index: index.text(),
-            id: id.map(Json::text),
-            name: name.map(Json::text),
-        };
-        Some(Self { common, seq: seq.as_safe_uint()?, time: time.as_safe_int()?, piece: piece.text() })
-    }
-
-    fn is_followed_by(&self, next: &Self) -> bool {
-        self.common == next.common && next.seq == self.seq + 1 && is_time(next.time - self.time)
-    }
-}
-
-/// Packs a batch of events: each run of three or more deltas becomes one row, everything else passes
-/// verbatim, in order (FORMAT 11). A batch that is packed alone keeps runs inside it.
-pub fn pack_rows<'a>(events: impl IntoIterator<Item = Json<'a>>) -> Vec<Cow<'a, str>> {
-    let mut rows = Vec::new();
-    let mut run: Vec<(Delta<'a>, &'a str)> = Vec::new();
-    let close = |run: &mut Vec<(Delta<'a>, &'a str)>, rows: &mut Vec<Cow<'a, str>>| {
-        if run.len() < MIN_RUN {
-            rows.extend(run.iter().map(|(_, text)| Cow::Borrowed(*text)));
-        } else {
-            rows.push(Cow::Owned(row_text(run)));
-        }
-        run.clear();
-    };
-    for event in events {
-        let delta = Delta::of(event);
-        let goes_on = match (run.last(), &delta) {
-            (Some((last, _)), Some(next)) => last.is_followed_by(next),
-            _ => false,
-        };
-        if !goes_on {
-            close(&mut run, &mut rows);
-        }
-        match delta {
-            Some(delta) => run.push((delta, event.text())),
-            None => rows.push(Cow::Borrowed(event.text())),
-        }
-    }
-    close(&mut run, &mut rows);
-    rows
-}
-
-/// `{type, seq0, time0, data: {turn, step, index, [id, [name,]] dt, texts | args}}` of a run.
-fn row_text(run: &[(Delta<'_>, &str)]) -> String {
-    let Some((first, _)) = run.first() else { return String::new() };
-    let Common { tag, turn, step, index, .. } = first.common;
-    let mut out = format!(
-        "{{\"type\":\"{}\",\"seq0\":{},\"time0\":{},\"data\":{{\"turn\":{turn},\"step\":{step},\"index\":{index}",
-        tag.row_type(),
-        first.seq,
-        first.time,
-    );
-    first.common.put_id_and_name(&mut out);
-    let later = run.iter().skip(1);
-    let gaps: Vec<_> = run.iter().zip(later).map(|((a, _), (b, _))| (b.time - a.time).to_string()).collect();
-    let pieces: Vec<_> = run.iter().map(|(delta, _)| delta.piece).collect();
-    let (payload, _) = tag.piece_names();
-    out.push_str(&format!(",\"dt\":[{}],\"{payload}\":[{}]}}}}", gaps.join(","), pieces.join(",")));
-    let mut line = String::with_capacity(out.len());
-    escape_separators(&out, &mut line);
-    line
 }
 
 /// Why a row with one of the three tags is refused, in the order of the checks (FORMAT 11).
@@ -369,7 +263,7 @@ impl<'a> ChunkRow<'a> {
     /// A small row with a long id and many pieces unpacks to the square of its size: check before
     /// taking the events of a row that is not trusted.
     pub fn unpacked_len(&self) -> u64 {
-        const LINE: u64 = 160; // the envelope and all names of a member's data
+        const LINE: u64 = 180; // the envelope with its numbers, all names, and the line end
         let Common { turn, step, index, id, name, .. } = self.common;
         let texts = [Some(turn), Some(step), Some(index), id, name];
         let shared: usize = texts.into_iter().flatten().map(str::len).sum();

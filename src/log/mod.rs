@@ -4,6 +4,7 @@
 //! what reads and notifications write and what the disk gets. *A prefix is shared, never copied*: a
 //! fork takes the segments of its parent. No I/O and no clock here.
 
+mod chunk_pack;
 mod chunk_rows;
 mod draft;
 mod event;
@@ -16,7 +17,8 @@ mod segment;
 mod seq;
 mod session_id;
 
-pub use chunk_rows::{ChunkRow, DecodeRowError, Row, RowRule, decode_row, pack_rows};
+pub use chunk_pack::pack_rows;
+pub use chunk_rows::{ChunkRow, DecodeRowError, Row, RowRule, decode_row};
 pub use draft::{Draft, EnvelopeError, read_event};
 pub use event::Event;
 pub use header::{Header, HeaderError, HeaderMeta};
