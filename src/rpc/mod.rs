@@ -9,6 +9,7 @@ mod connection;
 mod envelope;
 mod error;
 mod methods;
+mod misfit;
 pub mod params;
 mod raw;
 pub mod results;

@@ -12,7 +12,8 @@ use super::connection::Dialect;
 use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
 use super::methods::{METHODS, append_direct};
-use super::service::{Call, Next, Service, Settings, Slot};
+use super::misfit::misfit;
+use super::service::{Call, Found, Next, Service, Settings, Slot};
 use super::storage::{Job, JobResult, Storage};
 use super::waiting::{Queue, Waiting};
 use crate::json::{Json, Scratch, escape_separators, quote};
@@ -20,6 +21,9 @@ use crate::log::SessionId;
 
 /// The head of every response that the method table makes; ours has the id's own text.
 const TABLE_HEAD: &str = r#"{"jsonrpc":"2.0","id":0,"#;
+
+/// What a request that waited goes on with: the job's result, and what it had learned before.
+type Resumed = (JobResult, Vec<Found>);
 
 /// The protocol for one client.
 pub struct Server {
@@ -94,7 +98,7 @@ impl Server {
         self.settle();
     }
 
-    fn take(&mut self, text: &str, resumed: Option<JobResult>) {
+    fn take(&mut self, text: &str, resumed: Option<Resumed>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         match Incoming::read(text, &mut scratch) {
             Ok(Incoming::Request(request)) => self.request(&request, text, resumed),
@@ -106,7 +110,7 @@ impl Server {
         self.scratch = scratch;
     }
 
-    fn request(&mut self, request: &Request<'_>, line: &str, resumed: Option<JobResult>) {
+    fn request(&mut self, request: &Request<'_>, line: &str, resumed: Option<Resumed>) {
         let Some(service) = self.service.as_mut() else { return };
         if resumed.is_none() && self.queue.is_empty() && is_append(request) {
             service.connection.fixed = true;
@@ -133,7 +137,7 @@ impl Server {
         params: Json<'_>,
         line: &str,
         names: Vec<String>,
-        resumed: Option<JobResult>,
+        resumed: Option<Resumed>,
     ) {
         let method = request.method.decode().unwrap_or_default();
         let Some(MethodCallback::Sync(callback)) = self.methods.method(&method) else {
@@ -146,7 +150,8 @@ impl Server {
         let Some(mut service) = self.service.take() else { return };
         let max = service.settings.wire.max_message_bytes;
         let mark = service.out.len();
-        service.call = Call { resumed, ..Call::default() };
+        let (resumed, found) = resumed.map_or((None, Vec::new()), |(result, found)| (Some(result), found));
+        service.call = Call { resumed, found, ..Call::default() };
         self.slot.put(service);
         // The one params object goes as the only element of a positional list.
         let list = format!("[{}]", params.text());
@@ -161,15 +166,15 @@ impl Server {
             service.out.truncate(mark);
             return self.panicked(request);
         };
-        let Call { entered, next, after, .. } = std::mem::take(&mut service.call);
+        let Call { entered, next, after, found, .. } = std::mem::take(&mut service.call);
         if let Next::Rerun(job) = next {
-            let ticket = self.queue.wait(Waiting::Rerun { line: line.into(), names });
+            let ticket = self.queue.wait(Waiting::Rerun { line: line.into(), names, found });
             return service.storage.start(ticket, job);
         }
         let mut lines = String::new();
         let body = response.as_json().get();
         if !entered && response.is_error() {
-            write_error(&mut lines, request.id, &misfit(body));
+            write_error(&mut lines, request.id, &misfit(&reason_of(body), params, ""));
         } else {
             write_response(
                 &mut lines,
@@ -213,9 +218,11 @@ impl Server {
         let method = notification.method.lossy();
         if method == "$/cancel_request" {
             let Some(id) = notification.params.get("requestId") else { return };
-            let is_it = |line: &str| has_id(line, id);
-            if self.queue.cancel(is_it) {
-                self.refuse(id.text(), &WireError::new(Code::RequestCancelled, "cancelled by the client"));
+            if let Some(line) = self.queue.cancel(|line| has_id(line, id)) {
+                // Its id as it came: another spelling of it may have cancelled it.
+                let own = Json::parse(&line).ok().and_then(|(request, _)| request.get("id"));
+                let cancelled = WireError::new(Code::RequestCancelled, "cancelled by the client");
+                self.refuse(own.unwrap_or(id).text(), &cancelled);
             }
         } else if METHODS.contains(&method.trim_start_matches('_')) {
             tracing::warn!(method = %method, "not run: a request needs an id");
@@ -244,7 +251,7 @@ impl Server {
 
     fn resume(&mut self, ticket: u64, result: JobResult) {
         match self.queue.done(ticket) {
-            Some(Waiting::Rerun { line, .. }) => self.take(&line, Some(result)),
+            Some(Waiting::Rerun { line, found, .. }) => self.take(&line, Some((result, found))),
             Some(Waiting::Hold { id, lines, undo, .. }) => {
                 let Some(service) = self.service.as_mut() else { return };
                 match result {
@@ -353,16 +360,10 @@ pub(super) fn write_error(out: &mut String, id: &str, error: &WireError) {
     out.push_str("}\n");
 }
 
-/// Params that the method table could not read, as an error of ours that names the member.
-fn misfit(body: &str) -> WireError {
+/// What the method table says of params that it could not read.
+fn reason_of(body: &str) -> String {
     let reason = Json::parse(body).ok().and_then(|(body, _)| body.at(&["error", "data"])?.as_str());
-    let reason = reason.map(|reason| reason.lossy().into_owned()).unwrap_or_default();
-    let reason = reason.split(" at line ").next().unwrap_or_default();
-    let error = WireError::new(Code::InvalidParams, format!("params do not fit the method: {reason}"));
-    match reason.split('`').nth(1) {
-        Some(field) => error.text("field", field),
-        None => error,
-    }
+    reason.map(|reason| reason.lossy().into_owned()).unwrap_or_default()
 }
 
 fn too_long(method: &str, max: usize) -> WireError {

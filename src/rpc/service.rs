@@ -10,7 +10,7 @@ use super::error::{Code, WireError};
 use super::params::InvariantsMode;
 use super::raw::RawJson;
 use super::results::{Face, HeaderResult, Opened, Repaired};
-use super::storage::{Job, JobResult, Storage, Written};
+use super::storage::{Job, JobResult, Storage, StorageError, StoredSummary, Written};
 use crate::json::{escape_separators, quote, quote_into};
 use crate::log::{Event, Header, Offset, SessionId};
 use crate::session::{Invariants, Limits, Refusal, Session, Store};
@@ -86,13 +86,18 @@ pub(super) enum Next {
     Replay(SessionId),
 }
 
+/// What storage has said of an id.
+pub(super) type Found = (SessionId, Result<Option<StoredSummary>, StorageError>);
+
 /// One run of one request.
 #[derive(Debug, Default)]
 pub(super) struct Call {
     /// The method's body was reached: its params fit.
     pub(super) entered: bool,
-    /// The result of the job that an earlier run began.
+    /// The result of the job that the run before this one began.
     pub(super) resumed: Option<JobResult>,
+    /// What this and earlier runs have learned of ids: [`Service::find_stored`].
+    pub(super) found: Vec<Found>,
     /// What comes next.
     pub(super) next: Next,
     /// Lines that follow the response.
@@ -135,6 +140,19 @@ impl Service {
                 Err(Stop::Wait)
             }
         }
+    }
+
+    /// Whether a session of that id is stored. A request that asks for several ids runs once more for each.
+    pub(super) fn find_stored(&mut self, id: &SessionId) -> Answer<Option<StoredSummary>> {
+        if let Some((_, known)) = self.call.found.iter().find(|(known, _)| known == id) {
+            return Ok(known.clone()?);
+        }
+        let JobResult::Found(found) = self.wait_for(|| Job::Find(id.clone()))? else {
+            let error = "storage gave another result than was asked for; report this";
+            return Err(WireError::new(Code::Internal, error).into());
+        };
+        self.call.found.push((id.clone(), found.clone()));
+        Ok(found?)
     }
 
     /// Whether a session's events go to storage.

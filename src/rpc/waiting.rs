@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use super::service::Found;
 use super::storage::Ticket;
 use crate::log::SessionId;
 
@@ -14,6 +15,8 @@ pub(super) enum Waiting {
         line: Box<str>,
         /// The session ids that it names.
         names: Vec<String>,
+        /// What it has learned of ids so far.
+        found: Vec<Found>,
     },
     /// Its response is ready and goes out when the job is done.
     Hold {
@@ -95,22 +98,22 @@ impl Queue {
         self.behind.remove(free).map(|(line, _)| line)
     }
 
-    /// Takes a request back whose id's text `is_it` knows; false if none waits that can be taken back.
-    /// One whose effect is done is not.
-    pub(super) fn cancel(&mut self, is_it: impl Fn(&str) -> bool) -> bool {
+    /// Takes a request back that `is_it` knows by its line; the line, or none if no such request waits
+    /// that can be taken back. One whose effect is done is not.
+    pub(super) fn cancel(&mut self, is_it: impl Fn(&str) -> bool) -> Option<Box<str>> {
         if let Some(at) = self.behind.iter().position(|(line, _)| is_it(line)) {
-            self.behind.remove(at);
-            return true;
+            return self.behind.remove(at).map(|(line, _)| line);
         }
         for waiting in self.jobs.values_mut() {
-            if let Waiting::Rerun { line, names } = waiting {
+            if let Waiting::Rerun { line, names, .. } = waiting {
                 if is_it(line) {
-                    *waiting = Waiting::Nobody { names: std::mem::take(names) };
-                    return true;
+                    let (line, names) = (std::mem::take(line), std::mem::take(names));
+                    *waiting = Waiting::Nobody { names };
+                    return Some(line);
                 }
             }
         }
-        false
+        None
     }
 }
 

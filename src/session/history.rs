@@ -170,8 +170,7 @@ impl History {
         let start = self.log.len();
         let Closers { time, events } = self.closers(time);
         for closer in &events {
-            if let Err(refusal) =
-                self.admit(&Candidate::own(closer.draft()), time, Relate::Note, rules, None)
+            if let Err(refusal) = self.admit(&Candidate::own(closer.draft()), time, Relate::Note, rules, None)
             {
                 self.retract(start);
                 return Err(refusal);

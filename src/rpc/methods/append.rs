@@ -9,7 +9,7 @@ use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Appended, AppendedBatch, Interrupted};
 use crate::rpc::server::write_error;
 use crate::rpc::service::{Answer, Next, Service, Stop, bad_param};
-use crate::rpc::storage::{Job, JobResult};
+use crate::rpc::storage::Job;
 use crate::session::{self, Append, Candidate, Command, Expect, Interrupt, Moment, Outcome, Refusal};
 
 /// The params of an append, over the text of the line.
@@ -239,11 +239,8 @@ impl Service {
         let Ok(id) = crate::log::SessionId::new(id) else {
             return WireError::from(refusal).fact("stored", false).into();
         };
-        match self.wait_for(|| Job::Find(id)) {
-            Ok(JobResult::Found(Ok(found))) => {
-                WireError::from(refusal).fact("stored", found.is_some()).into()
-            }
-            Ok(_) => refusal.into(),
+        match self.find_stored(&id) {
+            Ok(found) => WireError::from(refusal).fact("stored", found.is_some()).into(),
             Err(stop) => stop,
         }
     }
