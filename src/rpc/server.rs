@@ -33,6 +33,8 @@ pub struct Server {
     service: Option<Box<Service>>,
     queue: Queue,
     scratch: Scratch,
+    /// Whether appends may go past the method table.
+    direct: bool,
 }
 
 impl Server {
@@ -41,7 +43,20 @@ impl Server {
         let slot = Arc::new(Slot::default());
         let methods = Arc::clone(&slot).into_rpc().into();
         let service = Some(Box::new(Service::new(settings, storage)));
-        Self { methods, slot, service, queue: Queue::default(), scratch: Scratch::default() }
+        Self { methods, slot, service, queue: Queue::default(), scratch: Scratch::default(), direct: true }
+    }
+
+    /// The same with every request going through the method table: what the direct path of appends is
+    /// held to.
+    #[doc(hidden)]
+    pub fn through_table(mut self) -> Self {
+        self.direct = false;
+        self
+    }
+
+    /// Bytes of requests that wait for others.
+    pub fn waiting_bytes(&self) -> usize {
+        self.queue.bytes()
     }
 
     /// Lines that are ready for the client, each with its end. The caller takes them.
@@ -112,13 +127,17 @@ impl Server {
 
     fn request(&mut self, request: &Request<'_>, line: &str, resumed: Option<Resumed>) {
         let Some(service) = self.service.as_mut() else { return };
-        if resumed.is_none() && self.queue.is_empty() && is_append(request) {
+        if self.direct && resumed.is_none() && self.queue.is_empty() && is_append(request) {
             service.connection.fixed = true;
+            let mark = service.out.len();
             let done = catch_unwind(AssertUnwindSafe(|| append_direct(service, request)));
             match done {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(_) => return self.panicked(request),
+                Err(_) => {
+                    service.out.truncate(mark);
+                    return self.panicked(request);
+                }
             }
         }
         let params = self.native_params(request);
@@ -139,7 +158,7 @@ impl Server {
         names: Vec<String>,
         resumed: Option<Resumed>,
     ) {
-        let method = request.method.decode().unwrap_or_default();
+        let method = request.method.lossy();
         let Some(MethodCallback::Sync(callback)) = self.methods.method(&method) else {
             self.refuse(request.id, &unknown_method(&method));
             if let Some(service) = self.service.as_mut() {
@@ -394,6 +413,6 @@ fn unknown_method(method: &str) -> WireError {
             .text("method", &name)
             .text("reason", "no_model");
     }
-    let message = format!("there is no method {name}; initialize lists the methods");
+    let message = format!("there is no method {name:?}; initialize lists the methods");
     WireError::new(Code::MethodNotFound, message).text("method", &name)
 }

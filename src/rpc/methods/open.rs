@@ -11,8 +11,8 @@ use crate::rpc::params::{
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Face, Forked, Opened};
 use crate::rpc::service::{Answer, Next, Service, Stop, bad_param, session_id};
-use crate::rpc::storage::{Job, JobResult, Publication, StorageError};
-use crate::session::{Boundary, Command, Fork, Moment, New, Outcome, Refusal, Restore, Seed, SnapshotOf};
+use crate::rpc::storage::{Job, JobResult, Publication, StorageError, not_stored};
+use crate::session::{Boundary, Command, Fork, Moment, New, Outcome, Restore, Seed, SnapshotOf};
 
 use super::read::policy;
 
@@ -148,7 +148,7 @@ impl Service {
         if let Ok(session) = self.store.session(id) {
             return Ok(self.opened(session, None));
         }
-        let Ok(id) = SessionId::new(id) else { return Err(Refusal::NotFound(id.to_owned()).into()) };
+        let id = SessionId::new(id).map_err(|_| not_stored(id))?;
         let (vocabulary, limits) = (self.store.vocabulary().clone(), *self.store.limits());
         let loaded = match self.wait_for(|| Job::Load { id: id.clone(), vocabulary, limits })? {
             JobResult::Loaded(loaded) => *loaded?,
