@@ -213,7 +213,8 @@ fn event() -> impl Strategy<Value = (String, String, Option<String>)> {
         (Just(format!("\"{kind}\"")), Just(data.to_owned()), Just(op.map(str::to_owned)))
     };
     let user = r#"{"role":"user","content":[],"source":{"kind":"user"}}"#;
-    let named = r#"{"id":"m","role":"user","content":[{"type":"text","text":"a b"}],"source":{"kind":"user"}}"#;
+    let named =
+        r#"{"id":"m","role":"user","content":[{"type":"text","text":"a b"}],"source":{"kind":"user"}}"#;
     let model = r#"{"turn":1,"step":1,"message":{"role":"assistant","content":[],"source":{"kind":"model","provider":"p","model":"m"}}}"#;
     prop_oneof![
         3 => fixed("turn/start", r#"{"turn":1}"#, None),

@@ -49,10 +49,10 @@ pub fn serve(
     loop {
         let blocked = owner.is_blocked();
         let wanted = if blocked || owner.unread { None } else { input.poll_fd() };
-        let pause = match (owner.unread, blocked) {
-            (true, false) => Some(Duration::ZERO),
-            _ if ended => Some(TICK),
-            _ => None,
+        let pause = match (blocked, owner.unread) {
+            (true, _) => Some(TICK), // to see the end of an input that is not read now
+            (false, true) => Some(Duration::ZERO),
+            (false, false) => None,
         };
         let ready = wait(wanted, &wake, owner.output.poll_fd(), pause)?;
         if ready.output_gone || owner.output.closed() || end_asked.is_set() {
@@ -71,7 +71,12 @@ pub fn serve(
         }
         owner.carry_out(|| wake_is_enough(&wake));
         owner.hand_over();
-        if ended && (!owner.unread || patience.is_over(owner.output.queued_bytes())) {
+        if ended && !owner.unread {
+            break;
+        }
+        // The client is gone, or as good as gone, while somebody else keeps its end of stdout open.
+        let gone = ended || (owner.unread && input.hung_up());
+        if patience.is_over(gone.then(|| owner.output.queued_bytes())) {
             break;
         }
     }
@@ -82,21 +87,22 @@ pub fn serve(
 /// How long an end waits for a client that reads nothing at all.
 struct Patience {
     limit: Duration,
-    queued: usize,
+    queued: Option<usize>,
     since: Instant,
 }
 
 impl Patience {
     fn new(limit: Duration) -> Self {
-        Self { limit, queued: usize::MAX, since: Instant::now() }
+        Self { limit, queued: None, since: Instant::now() }
     }
 
-    /// Whether so long nothing was read; `queued` is what waits to be read now.
-    fn is_over(&mut self, queued: usize) -> bool {
+    /// Whether so long nothing was read; `queued` is what waits to be read now, none for as long as an
+    /// end is not in sight.
+    fn is_over(&mut self, queued: Option<usize>) -> bool {
         if queued != self.queued {
             (self.queued, self.since) = (queued, Instant::now());
         }
-        self.since.elapsed() >= self.limit
+        queued.is_some() && self.since.elapsed() >= self.limit
     }
 }
 
@@ -193,7 +199,7 @@ impl Owner {
         }
         let mut patience = Patience::new(LAST_WORDS);
         while let Drained::TimedOut(left) = self.output.drain(TICK) {
-            if patience.is_over(left) {
+            if patience.is_over(Some(left)) {
                 break;
             }
         }
