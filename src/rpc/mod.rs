@@ -15,6 +15,7 @@ pub mod results;
 mod server;
 mod service;
 pub mod storage;
+mod turn;
 mod waiting;
 
 pub use ambient::{Clock, IdSource, iso8601};
