@@ -9,3 +9,4 @@
 
 pub mod json;
 pub mod log;
+pub mod rpc;

@@ -1,0 +1,3 @@
+//! What the daemon says and hears, apart from how its bytes travel.
+
+pub mod acp;
