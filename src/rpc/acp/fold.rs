@@ -30,10 +30,10 @@ pub(super) fn step_key(ids: &Ids, turn: Option<Json<'_>>, step: Option<Json<'_>>
     ids.pair(&text(turn), &text(step))
 }
 
-/// The step's key of an `assistant/chunk` or `assistant/message` event.
-pub(super) fn step_of(ids: &Ids, event: &Event<'_>) -> u64 {
-    let [turn, step] = fields(event.data(), ["turn", "step"]);
-    step_key(ids, turn, step)
+/// The step's key of an `assistant/chunk` event; none if there is no chunk in it.
+pub(super) fn step_of(ids: &Ids, event: &Event<'_>) -> Option<u64> {
+    let [turn, step, chunk] = fields(event.data(), ["turn", "step", "chunk"]);
+    chunk.map(|_| step_key(ids, turn, step))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

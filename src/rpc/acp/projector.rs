@@ -77,7 +77,7 @@ impl Projector {
                 Kind::TurnStart | Kind::TurnEnd | Kind::StepStart | Kind::StepEnd => true,
                 Kind::AssistantChunk => {
                     let step = step_of(&self.ids, event);
-                    step != stream.step && self.answered != Some(step)
+                    step.is_some_and(|step| step != stream.step && self.answered != Some(step))
                 }
                 _ => false,
             },
@@ -152,10 +152,8 @@ impl Projector {
 
     fn chunk(&mut self, event: &Event<'_>) {
         if self.stream.is_none() {
-            let step = step_of(&self.ids, event);
-            if self.answered != Some(step) {
-                self.stream = Some(Stream { step, first: event.seq() });
-            }
+            let step = step_of(&self.ids, event).filter(|step| self.answered != Some(*step));
+            self.stream = step.map(|step| Stream { step, first: event.seq() });
         }
     }
 

@@ -53,7 +53,7 @@ impl Updates {
         self.text.push_str("{\"sessionUpdate\":\"");
         self.text.push_str(tag);
         self.text.push('"');
-        Update { out: self, start, limit, extra: String::new() }
+        Update { out: self, start, limit, extra: String::new(), truncated: false }
     }
 }
 
@@ -76,6 +76,7 @@ pub(super) struct Update<'u> {
     start: usize,
     limit: usize,
     extra: String,
+    truncated: bool,
 }
 
 /// Kept free for `_meta` and the closing braces.
@@ -174,7 +175,7 @@ impl Update<'_> {
     }
 
     fn truncated(self) -> Self {
-        self.meta("truncated", "true")
+        Self { truncated: true, ..self }
     }
 
     fn room(&self) -> usize {
@@ -190,6 +191,9 @@ impl Update<'_> {
         text.push_str(",\"time\":");
         text.push_str(number.format(at.time));
         text.push_str(&self.extra);
+        if self.truncated {
+            text.push_str(",\"truncated\":true");
+        }
         text.push_str("}}}");
         self.out.ends.push(text.len());
     }
