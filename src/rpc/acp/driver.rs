@@ -62,7 +62,7 @@ impl Replay {
     /// Goes on until there are updates, or to the end.
     fn advance(&mut self, log: &Log) {
         for event in log.range(self.next, self.end) {
-            while self.projector.must_fold(Some(&event), event.seq().before()) {
+            while self.projector.must_fold(&event) {
                 self.projector.pump(log, &mut self.ready);
                 if !self.ready.is_empty() {
                     return; // the event is taken once the fold is done
@@ -70,12 +70,6 @@ impl Replay {
             }
             self.projector.apply(log, &event, &mut self.ready);
             self.next = event.seq().after();
-            if !self.ready.is_empty() {
-                return;
-            }
-        }
-        while self.projector.must_fold(None, self.end) {
-            self.projector.pump(log, &mut self.ready);
             if !self.ready.is_empty() {
                 return;
             }
@@ -119,7 +113,7 @@ impl Follower {
     /// are committed: one that is retracted after that leaves the follower behind its log.
     pub fn advance(&mut self, log: &Log, updates: &mut Updates) {
         for event in log.range(self.next, log.len()) {
-            while self.projector.must_fold(Some(&event), event.seq().before()) {
+            while self.projector.must_fold(&event) {
                 self.projector.pump(log, updates);
             }
             self.projector.apply(log, &event, updates);

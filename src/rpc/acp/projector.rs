@@ -10,7 +10,7 @@ use super::split;
 use super::tail::Latest;
 use super::update::{At, Updates};
 use crate::json::{Json, JsonStr, Type};
-use crate::log::{Event, Kind, Log, Offset, Seq};
+use crate::log::{Event, Kind, Log, Seq};
 
 /// Which of the two drivers asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,27 +63,23 @@ impl Projector {
         }
     }
 
-    /// Whether something must be folded at the gap `here`, before the event that stands there, or at the
-    /// end of what is read: then [`Self::pump`], as long as this is so.
-    pub(super) fn must_fold(&mut self, next: Option<&Event<'_>>, here: Offset) -> bool {
+    /// Whether something must be folded before that event: then [`Self::pump`], as long as this is so.
+    ///
+    /// At the end of a log nothing is: a step that is not over may still get its message, under an id
+    /// of its own. A log that is loaded is closed by repair (FORMAT 12).
+    pub(super) fn must_fold(&mut self, next: &Event<'_>) -> bool {
         if self.fold.is_some() {
             return true;
         }
         let Some(stream) = self.stream else { return false };
-        let over = match next {
-            // A turn that is still open goes on: its message will come, under an id of its own.
-            None => !self.turn_open,
-            Some(event) => match event.kind() {
-                Kind::TurnStart | Kind::TurnEnd | Kind::StepStart | Kind::StepEnd => true,
-                Kind::AssistantChunk => {
-                    let step = step_of(&self.ids, event);
-                    step.is_some_and(|step| step != stream.step && self.answered != Some(step))
-                }
-                _ => false,
-            },
+        let over = match next.kind() {
+            Kind::TurnStart | Kind::TurnEnd | Kind::StepStart | Kind::StepEnd => true,
+            Kind::AssistantChunk => step_of(&self.ids, next)
+                .is_some_and(|step| step != stream.step && self.answered != Some(step)),
+            _ => false,
         };
         if over {
-            self.fold = Some(Fold::new(stream, here));
+            self.fold = Some(Fold::new(stream, next.seq().before()));
             self.stream = None;
         }
         over
