@@ -2,13 +2,16 @@
 
 use crate::json::{Json, JsonStr, Type};
 
-/// The first member of each name; one walk, however many names.
+/// The first member of each name, in one walk that ends where the last one is found.
 pub(super) fn fields<'a, const N: usize>(value: Json<'a>, names: [&str; N]) -> [Option<Json<'a>>; N] {
     let mut found = [None; N];
+    let mut missing = N;
     for (key, member) in value.members() {
-        for (slot, name) in found.iter_mut().zip(names) {
-            if slot.is_none() && key.is(name) {
-                *slot = Some(member);
+        let slot = found.iter_mut().zip(names).find(|(slot, name)| slot.is_none() && key.is(name));
+        if let Some((slot, _)) = slot {
+            *slot = Some(member);
+            missing -= 1;
+            if missing == 0 {
                 break;
             }
         }

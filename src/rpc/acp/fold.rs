@@ -13,27 +13,31 @@ use super::update::{At, Updates};
 use crate::json::{Json, JsonStr};
 use crate::log::{Event, Kind, Log, Offset, Seq};
 
-/// An unanswered stream: the step's key and its first chunk.
+/// An unanswered stream: its step and its first chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
-    pub(super) step: u64,
+    pub(super) step: Step,
     pub(super) first: Seq,
 }
 
-/// A number that stands for a step: equal for chunks and messages of the same turn and step.
-pub(super) fn step_key(ids: &Ids, turn: Option<Json<'_>>, step: Option<Json<'_>>) -> u64 {
-    let text = |value: Option<Json<'_>>| match value.map(|json| (json, json.as_safe_int())) {
-        Some((_, Some(number))) => number.to_string(), // 1 and 1.0 are the same turn
-        Some((json, None)) => json.text().to_owned(),
-        None => String::new(),
-    };
-    ids.pair(&text(turn), &text(step))
+/// A step: equal for chunks and messages of the same turn and step. Both may be any JSON (FORMAT 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Numbers(i64, i64),
+    /// A hash of two texts.
+    Odd(u64),
 }
 
-/// The step's key of an `assistant/chunk` event; none if there is no chunk in it.
-pub(super) fn step_of(ids: &Ids, event: &Event<'_>) -> Option<u64> {
-    let [turn, step, chunk] = fields(event.data(), ["turn", "step", "chunk"]);
-    chunk.map(|_| step_key(ids, turn, step))
+impl Step {
+    /// The step that an `assistant/chunk` or `assistant/message` event names; none if it names none.
+    pub(super) fn of(ids: &Ids, event: &Event<'_>) -> Option<Self> {
+        let [turn, step] = fields(event.data(), ["turn", "step"]);
+        let (turn, step) = (turn?, step?);
+        Some(match (turn.as_safe_int(), step.as_safe_int()) {
+            (Some(turn), Some(step)) => Self::Numbers(turn, step),
+            _ => Self::Odd(ids.pair(turn.text(), step.text())),
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,10 +114,10 @@ impl Fold {
     }
 
     fn chunk(&mut self, event: &Event<'_>, target: &mut Target<'_>) {
-        let [turn, step, chunk] = fields(event.data(), ["turn", "step", "chunk"]);
-        let Some(chunk) = chunk.filter(|_| step_key(target.ids, turn, step) == self.stream.step) else {
+        if Step::of(target.ids, event) != Some(self.stream.step) {
             return;
-        };
+        }
+        let Some(chunk) = event.data().get("chunk") else { return };
         let [kind, index, text] = fields(chunk, ["type", "index", "text"]);
         let Some(kind) = string(kind) else { return };
         let index = index.and_then(Json::as_safe_uint).unwrap_or(0);

@@ -4,7 +4,7 @@ use super::Options;
 use super::calls::{self, Calls, Facts};
 use super::content;
 use super::fields::{fields, filled, inner, string};
-use super::fold::{Fold, Stream, Target, step_key, step_of};
+use super::fold::{Fold, Step, Stream, Target};
 use super::ids::{Ids, Space};
 use super::split;
 use super::tail::Latest;
@@ -39,7 +39,7 @@ pub(super) struct Projector {
     ids: Ids,
     stream: Option<Stream>,
     /// The step that has got its message: what it still streams is in the message.
-    answered: Option<u64>,
+    answered: Option<Step>,
     fold: Option<Fold>,
     compaction: Option<Compaction>,
 }
@@ -74,7 +74,7 @@ impl Projector {
         let Some(stream) = self.stream else { return false };
         let over = match next.kind() {
             Kind::TurnStart | Kind::TurnEnd | Kind::StepStart | Kind::StepEnd => true,
-            Kind::AssistantChunk => step_of(&self.ids, next)
+            Kind::AssistantChunk => Step::of(&self.ids, next)
                 .is_some_and(|step| step != stream.step && self.answered != Some(step)),
             _ => false,
         };
@@ -148,7 +148,7 @@ impl Projector {
 
     fn chunk(&mut self, event: &Event<'_>) {
         if self.stream.is_none() {
-            let step = step_of(&self.ids, event).filter(|step| self.answered != Some(*step));
+            let step = Step::of(&self.ids, event).filter(|step| self.answered != Some(*step));
             self.stream = step.map(|step| Stream { step, first: event.seq() });
         }
     }
@@ -168,11 +168,10 @@ impl Projector {
     }
 
     fn assistant(&mut self, event: &Event<'_>, updates: &mut Updates) {
-        let [turn, step, message, usage, interrupted] =
-            fields(event.data(), ["turn", "step", "message", "usage", "interrupted"]);
-        let step = step_key(&self.ids, turn, step);
-        self.answered = Some(step);
-        self.stream = self.stream.filter(|stream| stream.step != step);
+        let [message, usage, interrupted] = fields(event.data(), ["message", "usage", "interrupted"]);
+        let step = Step::of(&self.ids, event);
+        self.answered = step.or(self.answered);
+        self.stream = self.stream.filter(|stream| Some(stream.step) != step);
         self.latest.note_usage(event, usage);
         let [id, content] = message.map_or([None; 2], |message| fields(message, ["id", "content"]));
         let id = self.ids.assign(Space::Message, filled(id), event.seq());
