@@ -40,11 +40,14 @@ pub fn serve(
     let mut input = Input::new(stdio.input);
     loop {
         let wanted = if owner.output.over_bound() { None } else { input.poll_fd() };
-        let ready = wait(wanted, &wake, owner.output.poll_fd(), None)?;
+        let more = owner.server.has_more() && !owner.output.over_bound();
+        let ready = wait(wanted, &wake, owner.output.poll_fd(), more.then_some(Duration::ZERO))?;
         if ready.output_gone || owner.output.closed() || end_asked.is_set() {
             break;
         }
-        owner.server.advance();
+        if !owner.output.over_bound() {
+            owner.server.advance();
+        }
         let mut ended = false;
         if ready.input {
             match input.fill(&mut owner.lines) {
@@ -94,13 +97,24 @@ impl Owner {
                 }
             }
             if self.step_by_step {
-                while !self.server.is_idle() {
-                    pause();
-                    self.server.advance();
-                }
+                self.run_dry(&pause);
             }
             if self.recorder.is_some() {
                 self.hand_over();
+            }
+        }
+    }
+
+    /// Goes on until nothing waits any more.
+    fn run_dry(&mut self, pause: &impl Fn()) {
+        loop {
+            self.server.advance();
+            self.hand_over();
+            if self.server.is_idle() {
+                return;
+            }
+            if !self.server.has_more() {
+                pause();
             }
         }
     }
@@ -127,15 +141,10 @@ impl Owner {
 
     /// What was accepted is carried out, flushed and answered; a client that does not read gets 5 s.
     fn finish(&mut self, wake: &crate::stdio::WakeFd) {
-        while !self.server.is_idle() {
-            wake_is_enough(wake);
-            self.server.advance();
-        }
+        let pause = || wake_is_enough(wake);
+        self.run_dry(&pause);
         self.server.shut_down();
-        while !self.server.is_idle() {
-            wake_is_enough(wake);
-            self.server.advance();
-        }
+        self.run_dry(&pause);
         record(&mut self.recorder, Recorder::end_of_input);
         self.hand_over();
         if let Some(Err(error)) = self.recorder.take().map(Recorder::finish) {

@@ -12,6 +12,7 @@ mod error;
 mod methods;
 pub mod params;
 mod raw;
+mod replaying;
 pub mod results;
 mod server;
 mod service;

@@ -12,6 +12,7 @@ use super::connection::{Dialect, Notice};
 use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
 use super::methods::{METHODS, append_direct};
+use super::replaying::{Streaming, Streams};
 use super::service::{Call, Next, Service, Settings, Slot, notify};
 use super::storage::{Job, JobResult, Storage, Written};
 use super::turn::{Fate, Touched, refuse_lines};
@@ -29,6 +30,7 @@ pub struct Server {
     /// Here but for the moments in which a method runs.
     service: Option<Box<Service>>,
     queue: Queue,
+    streams: Streams,
     scratch: Scratch,
 }
 
@@ -38,7 +40,14 @@ impl Server {
         let slot = Arc::new(Slot::default());
         let methods = Arc::clone(&slot).into_rpc().into();
         let service = Some(Box::new(Service::new(settings, storage)));
-        Self { methods, slot, service, queue: Queue::default(), scratch: Scratch::default() }
+        Self {
+            methods,
+            slot,
+            service,
+            queue: Queue::default(),
+            streams: Streams::default(),
+            scratch: Scratch::default(),
+        }
     }
 
     /// Lines that are ready for the client, each with its end. The caller takes them.
@@ -48,7 +57,9 @@ impl Server {
 
     /// Whether every request has been answered and storage has nothing under way.
     pub fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.service.as_ref().is_none_or(|service| service.storage.is_quiet())
+        self.queue.is_empty()
+            && self.streams.is_empty()
+            && self.service.as_ref().is_none_or(|service| service.storage.is_quiet())
     }
 
     /// Takes one line, without its end.
@@ -75,9 +86,24 @@ impl Server {
         self.refuse("null", &error.text("limit", "maxMessageBytes").fact("max", max));
     }
 
-    /// Goes on with what has waited for finished jobs.
+    /// Goes on with what has waited for finished jobs, and with a portion of a history.
     pub fn advance(&mut self) {
+        self.stream();
         self.settle();
+    }
+
+    /// Whether [`Self::advance`] has something to do that nothing will wake the caller for.
+    pub fn has_more(&self) -> bool {
+        !self.streams.is_empty()
+    }
+
+    /// Streams a portion of a history; the load is answered after its last one.
+    fn stream(&mut self) {
+        let Some(service) = self.service.as_mut() else { return };
+        if let Some(told) = self.streams.portion(&mut service.out) {
+            service.out.push_str(&told.lines);
+            self.queue.done(told.ticket);
+        }
     }
 
     /// The last act: every live session is let go of, flushed and unlocked. Nothing is announced: the
@@ -87,12 +113,20 @@ impl Server {
         service.connection.silence();
         let ids: Vec<SessionId> = service.store.sessions().map(|session| session.id().clone()).collect();
         for id in ids {
-            if let Some(session) = service.end(id.as_str()).filter(|session| !session.is_ephemeral()) {
-                let ticket = self.queue.wait(Waiting::Nobody { names: Vec::new() });
-                service.storage.start(ticket, Job::Release(session));
-            }
+            self.let_go(&id, true);
         }
         self.settle();
+    }
+
+    /// Closes a session for which no request asks.
+    fn let_go(&mut self, id: &SessionId, announced: bool) {
+        let Some(service) = self.service.as_mut() else { return };
+        let session = if announced { service.end(id.as_str()) } else { service.forget(id.as_str()) };
+        if let Some(session) = session.filter(|session| !session.is_ephemeral()) {
+            let names = vec![id.as_str().to_owned()];
+            let ticket = self.queue.wait(Waiting::Nobody { names });
+            service.storage.start(ticket, Job::Release(session));
+        }
     }
 
     fn take(&mut self, text: &str, resumed: Option<JobResult>) {
@@ -207,7 +241,14 @@ impl Server {
                     service.turn.answered(slot, start, service.out.len(), true);
                 }
             }
-            Next::Replay(_) | Next::Respond | Next::Rerun(_) => {
+            Next::Replay { id, opened } => {
+                let options = service.connection.acp_options(max);
+                let Ok(session) = service.store.session_mut(id.as_str()) else { return };
+                let log = session.share_log();
+                let ticket = self.queue.wait(Waiting::Nobody { names });
+                self.streams.push(Streaming::new(id, log, options, (ticket, line.into(), opened), lines));
+            }
+            Next::Respond | Next::Rerun(_) => {
                 let start = service.out.len();
                 service.out.push_str(&lines);
                 if let Some(slot) = slot {
@@ -239,7 +280,15 @@ impl Server {
         if method == "$/cancel_request" {
             let Some(id) = notification.params.get("requestId") else { return };
             let is_it = |line: &str| has_id(line, id);
-            if self.queue.cancel(is_it) {
+            let streaming = self.streams.cancel(is_it);
+            let cancelled = streaming.is_some() || self.queue.cancel(is_it);
+            if let Some(streaming) = streaming {
+                self.queue.done(streaming.ticket);
+                if streaming.opened {
+                    self.let_go(&streaming.session, false);
+                }
+            }
+            if cancelled {
                 self.refuse(id.text(), &WireError::new(Code::RequestCancelled, "cancelled by the client"));
             }
         } else if METHODS.contains(&method.trim_start_matches('_')) {
@@ -280,8 +329,8 @@ impl Server {
         }
         let taken = settling.settle(&fates, &mut service.out);
         for (Touched { id, from }, fate) in touched.iter().zip(&fates) {
-            if let (Fate::Failed(_), Ok(session)) = (fate, service.store.session_mut(id.as_str())) {
-                session.retract(*from);
+            if let Fate::Failed(_) = fate {
+                service.retract(id, *from);
             }
         }
         for (slot, fate) in fates.iter().enumerate() {
@@ -324,11 +373,7 @@ impl Server {
                 match undo {
                     Undo::Nothing => {}
                     Undo::Close(id) => drop(service.forget(id.as_str())),
-                    Undo::Retract(id, from) => {
-                        if let Ok(session) = service.store.session_mut(id.as_str()) {
-                            session.retract(from);
-                        }
-                    }
+                    Undo::Retract(id, from) => service.retract(&id, from),
                 }
                 refuse_lines(&lines, &error.into(), &mut service.out);
             }

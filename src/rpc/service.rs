@@ -1,14 +1,17 @@
 //! The state behind the methods, and how one call runs.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use jsonrpsee::types::ErrorObjectOwned;
 
+use super::acp::{Follower, Replay, Updates};
 use super::ambient::{Clock, IdSource};
 use super::connection::{Connection, Dialect, Notice};
 use super::error::{Code, WireError};
 use super::params::InvariantsMode;
 use super::raw::RawJson;
+use super::replaying::begin_update;
 use super::results::{Face, HeaderResult, Opened, Repaired};
 use super::storage::{Job, JobResult, Storage};
 use super::turn::Turn;
@@ -85,8 +88,13 @@ pub(super) enum Next {
     Hold(Job, Option<SessionId>),
     /// Its response goes out when what it has committed is on stable storage.
     Durable,
-    /// Its response goes out after the session's history.
-    Replay(SessionId),
+    /// Its response goes out after the session's history; whether the call made the session live.
+    Replay {
+        /// The session.
+        id: SessionId,
+        /// It became live by this call.
+        opened: bool,
+    },
 }
 
 /// One run of one request.
@@ -115,6 +123,9 @@ pub struct Service {
     writes: bool,
     /// Lines that are ready for the client, each with its end.
     pub(super) out: String,
+    /// Who follows the sessions with ACP updates (`liveUpdates`).
+    pub(super) followers: HashMap<SessionId, Follower>,
+    updates: Updates,
     /// What of this turn is not yet handed to the operating system.
     pub(super) turn: Turn,
 }
@@ -130,6 +141,8 @@ impl Service {
             settings,
             call: Call::default(),
             out: String::new(),
+            followers: HashMap::new(),
+            updates: Updates::default(),
             turn: Turn::default(),
         }
     }
@@ -173,10 +186,31 @@ impl Service {
                 announce(&mut self.out, self.connection.prefix, session.id(), event);
             }
         }
+        if self.connection.live_updates {
+            let options = self.connection.acp_options(self.settings.wire.max_message_bytes);
+            let log = session.history().log();
+            let new = || Replay::until(from, options).into_follower(log);
+            let follower = self.followers.entry(session.id().clone()).or_insert_with(new);
+            self.updates.clear();
+            follower.advance(log, &mut self.updates);
+            for update in self.updates.iter() {
+                begin_update(&mut self.out, session.id());
+                self.out.push_str(update);
+                self.out.push_str("}}\n");
+            }
+        }
         if let Some(slot) = slot {
             self.turn.answered(slot, start, self.out.len(), false);
         }
         slot
+    }
+
+    /// Takes events back that were never written.
+    pub(super) fn retract(&mut self, id: &SessionId, from: Offset) {
+        self.followers.remove(id);
+        if let Ok(session) = self.store.session_mut(id.as_str()) {
+            session.retract(from);
+        }
     }
 
     /// *Opened* of a live session.

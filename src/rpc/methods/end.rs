@@ -62,7 +62,10 @@ impl Service {
     pub(in crate::rpc) fn forget(&mut self, id: &str) -> Option<Box<Session>> {
         let moment = &mut Moment { now: 0, ids: &mut self.settings.ids };
         match self.store.execute(Command::Close(id), moment) {
-            Ok(Outcome::Closed(session)) => Some(session),
+            Ok(Outcome::Closed(session)) => {
+                self.followers.remove(session.id());
+                Some(session)
+            }
             _ => None,
         }
     }

@@ -129,9 +129,11 @@ impl Service {
             Dialect::Native => ReplayMode::None,
             Dialect::Acp => ReplayMode::Updates,
         };
+        let was_live = self.store.session(&params.session_id).is_ok();
         let opened = self.make_live(&params.session_id, params.invariants)?;
         if params.replay.unwrap_or(default) == ReplayMode::Updates {
-            self.call.next = Next::Replay(session_id("sessionId", &params.session_id)?);
+            let id = session_id("sessionId", &params.session_id)?;
+            self.call.next = Next::Replay { id, opened: !was_live };
         }
         Ok(self.face(opened, |_| Vec::new()))
     }
