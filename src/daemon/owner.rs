@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
+use tokio::runtime::{Builder, Handle};
+
 use super::signals;
 use crate::replay::{RecordError, Recorder};
 use crate::rpc::storage::Storage;
 use crate::rpc::{Server, Settings};
-use crate::stdio::{Filled, Frame, Input, Lines, Output, Stdio, StdioError, wait, wake_pair};
+use crate::stdio::{Filled, Frame, Input, Lines, Output, Stdio, StdioError, WakeFd, Waker, wait, wake_pair};
 
 /// How long an end waits for a client that does not read (PROTOCOL 1).
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Threads that may wait for the disk at once.
+const BLOCKING_THREADS: usize = 16;
 
 /// Why the daemon could not start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -17,24 +22,31 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 pub enum DaemonError {
     #[error(transparent)]
     Stdio(#[from] StdioError),
-    #[error("cannot listen for signals: {0}")]
-    Signals(std::io::Error),
+    #[error("cannot start threads or listen for signals: {0}")]
+    Runtime(std::io::Error),
 }
 
 /// Serves one client over `stdio` until its input ends, its output closes or a signal asks for the end.
 pub fn serve(
     stdio: Stdio,
     settings: Settings,
-    storage: impl FnOnce(crate::stdio::Waker) -> Box<dyn Storage + Send>,
+    storage: impl FnOnce(Handle, Waker) -> Box<dyn Storage + Send>,
     recorder: Option<Recorder>,
 ) -> Result<(), DaemonError> {
     let (waker, wake) = wake_pair()?;
-    let end_asked = signals::listen(waker.clone()).map_err(DaemonError::Signals)?;
+    // Signals, timers and work that waits; never the standard streams.
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .map_err(DaemonError::Runtime)?;
+    let end_asked = signals::listen(runtime.handle(), waker.clone()).map_err(DaemonError::Runtime)?;
     let mut owner = Owner {
         lines: Lines::new(settings.wire.max_message_bytes),
         output: Output::new(stdio.output, settings.wire.max_queued_bytes, waker.clone())?,
         step_by_step: settings.clock.is_fixed(),
-        server: Server::new(settings, storage(waker)),
+        server: Server::new(settings, storage(runtime.handle().clone(), waker)),
         recorder,
     };
     let mut input = Input::new(stdio.input);
@@ -66,11 +78,12 @@ pub fn serve(
         }
     }
     owner.finish(&wake);
+    runtime.shutdown_background();
     Ok(())
 }
 
 /// Waits until some other thread has news.
-fn wake_is_enough(wake: &crate::stdio::WakeFd) {
+fn wake_is_enough(wake: &WakeFd) {
     let _ = wait(None, wake, None, Some(Duration::from_millis(100)));
 }
 
@@ -140,7 +153,7 @@ impl Owner {
     }
 
     /// What was accepted is carried out, flushed and answered; a client that does not read gets 5 s.
-    fn finish(&mut self, wake: &crate::stdio::WakeFd) {
+    fn finish(&mut self, wake: &WakeFd) {
         let pause = || wake_is_enough(wake);
         self.run_dry(&pause);
         self.server.shut_down();

@@ -15,5 +15,6 @@ mod os_file;
 pub mod paths;
 pub mod publish;
 pub mod record;
+pub mod session_file;
 pub mod write;
 pub mod zstd;

@@ -31,6 +31,8 @@ pub struct Server {
     service: Option<Box<Service>>,
     queue: Queue,
     streams: Streams,
+    /// Durable watermarks of sessions whose making is not answered yet.
+    untold: Vec<(SessionId, Seq)>,
     scratch: Scratch,
 }
 
@@ -46,6 +48,7 @@ impl Server {
             service,
             queue: Queue::default(),
             streams: Streams::default(),
+            untold: Vec::new(),
             scratch: Scratch::default(),
         }
     }
@@ -302,6 +305,7 @@ impl Server {
         loop {
             self.tell_durable();
             if let Some((ticket, result)) = self.finished() {
+                self.tell_durable();
                 self.resume(ticket, result);
             } else if let Some(line) = self.queue.next_free() {
                 self.take(&line, None);
@@ -352,11 +356,20 @@ impl Server {
         service.turn.reuse(touched, settling);
     }
 
-    /// Tells the client how far storage has become durable, before the answers that promise it.
+    /// Tells the client how far storage has become durable, before the answers that promise it; of a
+    /// session that it does not know yet, after the answer that makes it known.
     fn tell_durable(&mut self) {
         let Some(service) = self.service.as_mut() else { return };
-        while let Some((id, seq)) = service.storage.durable_moved() {
-            service.durable(&id, seq);
+        let mut moves = std::mem::take(&mut self.untold);
+        while let Some(moved) = service.storage.durable_moved() {
+            moves.push(moved);
+        }
+        for (id, seq) in moves {
+            if self.queue.is_untold(&id) {
+                self.untold.push((id, seq));
+            } else {
+                service.durable(&id, seq);
+            }
         }
     }
 

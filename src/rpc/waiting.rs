@@ -66,6 +66,12 @@ impl Queue {
         names.iter().any(|name| self.busy.contains(name) || behind(name))
     }
 
+    /// Whether a session's making is not answered yet: no line may name it.
+    pub(super) fn is_untold(&self, id: &SessionId) -> bool {
+        let makes = |waiting: &Waiting| matches!(waiting, Waiting::Hold { undo: Undo::Close(made), .. } if made == id);
+        self.jobs.values().any(makes)
+    }
+
     /// Puts a request behind the busy sessions.
     pub(super) fn push_behind(&mut self, line: Box<str>, names: Vec<String>) {
         self.behind.push_back((line, names));

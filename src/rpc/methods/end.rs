@@ -6,7 +6,7 @@ use crate::rpc::params::{EndParams, InspectParams, SessionParams};
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{EmptyResult, Face, FlushResult, InspectResult};
 use crate::rpc::service::{Answer, Next, Service, Stop, header_result};
-use crate::rpc::storage::{Inspected, Job, JobResult};
+use crate::rpc::storage::{Inspected, Job, JobResult, Written};
 use crate::session::{Command, Moment, Outcome, Refusal, Session};
 
 use super::append::seq_number;
@@ -19,6 +19,11 @@ impl Service {
         };
         if session.is_ephemeral() || !self.storage.describe().is_durable() {
             return Ok(FlushResult { durable_seq: None });
+        }
+        if self.call.resumed.is_none()
+            && let Written::Failed(error) = self.storage.write(session)
+        {
+            return Err(error.into());
         }
         let id = session.id().clone();
         match self.wait_for(|| Job::Sync(id))? {
