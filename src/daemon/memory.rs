@@ -60,7 +60,7 @@ impl MemoryStorage {
                 header: Some(kept.header.clone()),
                 facts: ListFacts {
                     length: log.len(),
-                    last_time: activity.last_time(),
+                    last_time: activity.last_time(log),
                     title: activity.title(log).map(|title| title.lossy().into_owned()),
                 },
                 status: Status::Ok,

@@ -113,9 +113,11 @@ impl Owner {
                 self.run_dry(&pause);
             }
             if self.recorder.is_some() {
+                self.server.settle();
                 self.hand_over();
             }
         }
+        self.server.settle();
     }
 
     /// Goes on until nothing waits any more.

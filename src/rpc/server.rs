@@ -65,7 +65,8 @@ impl Server {
             && self.service.as_ref().is_none_or(|service| service.storage.is_quiet())
     }
 
-    /// Takes one line, without its end.
+    /// Takes one line, without its end. What it has committed is written, and may be shown, only after
+    /// [`Self::settle`].
     pub fn receive(&mut self, line: &[u8]) {
         let Ok(text) = std::str::from_utf8(line) else {
             self.refuse(
@@ -78,7 +79,9 @@ impl Server {
             return;
         }
         self.take(text, None);
-        self.settle();
+        if !self.queue.is_empty() {
+            self.work(); // jobs that need no waiting are done by now
+        }
     }
 
     /// A line was longer than `maxMessageBytes`; its bytes were not kept.
@@ -299,9 +302,14 @@ impl Server {
         }
     }
 
-    /// Carries out what finished jobs allow, and writes what requests have committed.
-    fn settle(&mut self) {
+    /// Ends a turn: writes what requests have committed, and carries out what finished jobs allow.
+    pub fn settle(&mut self) {
         self.write_turn();
+        self.work();
+    }
+
+    /// Carries out what finished jobs allow.
+    fn work(&mut self) {
         loop {
             self.tell_durable();
             if let Some((ticket, result)) = self.finished() {

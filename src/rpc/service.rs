@@ -15,7 +15,7 @@ use super::replaying::begin_update;
 use super::results::{Face, HeaderResult, Opened, Repaired};
 use super::storage::{Job, JobResult, Storage};
 use super::turn::Turn;
-use crate::json::{escape_separators, quote, quote_into};
+use crate::json::{escape_separators, quote};
 use crate::log::{Event, Header, Offset, SessionId};
 use crate::session::{Invariants, Limits, Refusal, Session, Store};
 
@@ -178,31 +178,40 @@ impl Service {
     /// Announces committed events `from..to` of a session. Of a stored one the slot of this turn is
     /// given, with which the announcements stand or fall.
     pub(super) fn committed(&mut self, id: &str, from: Offset, to: Offset) -> Option<usize> {
-        let session = self.store.session(id).ok().filter(|_| from < to)?;
-        let slot = (!session.is_ephemeral() && self.writes).then(|| self.turn.touch(session.id(), from));
+        if from >= to {
+            return None;
+        }
+        let session = self.store.session(id).ok()?;
+        let slot = (self.writes && !session.is_ephemeral()).then(|| self.turn.touch(session.id(), from));
         let start = self.out.len();
         if self.connection.wants(Notice::Event) {
             for event in session.history().log().range(from, to) {
-                announce(&mut self.out, self.connection.prefix, session.id(), event);
+                announce(&mut self.out, self.connection.prefix, session, event);
             }
         }
         if self.connection.live_updates {
-            let options = self.connection.acp_options(self.settings.wire.max_message_bytes);
-            let log = session.history().log();
-            let new = || Replay::until(from, options).into_follower(log);
-            let follower = self.followers.entry(session.id().clone()).or_insert_with(new);
-            self.updates.clear();
-            follower.advance(log, &mut self.updates);
-            for update in self.updates.iter() {
-                begin_update(&mut self.out, session.id());
-                self.out.push_str(update);
-                self.out.push_str("}}\n");
-            }
+            self.follow(id, from);
         }
         if let Some(slot) = slot {
             self.turn.answered(slot, start, self.out.len(), false);
         }
         slot
+    }
+
+    /// Tells the ACP updates of what was committed from `from` on.
+    fn follow(&mut self, id: &str, from: Offset) {
+        let Ok(session) = self.store.session(id) else { return };
+        let options = self.connection.acp_options(self.settings.wire.max_message_bytes);
+        let log = session.history().log();
+        let new = || Replay::until(from, options).into_follower(log);
+        let follower = self.followers.entry(session.id().clone()).or_insert_with(new);
+        self.updates.clear();
+        follower.advance(log, &mut self.updates);
+        for update in self.updates.iter() {
+            begin_update(&mut self.out, session.id());
+            self.out.push_str(update);
+            self.out.push_str("}}\n");
+        }
     }
 
     /// Takes events back that were never written.
@@ -259,11 +268,11 @@ pub(super) fn notify(out: &mut String, prefix: &str, method: &str, params: &str)
 }
 
 /// Appends the notification of one committed event: its very line.
-pub(super) fn announce(out: &mut String, prefix: &str, id: &SessionId, event: Event<'_>) {
+pub(super) fn announce(out: &mut String, prefix: &str, session: &Session, event: Event<'_>) {
     out.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"");
     out.push_str(prefix);
     out.push_str("session/event\",\"params\":{\"sessionId\":");
-    quote_into(id.as_str(), out);
+    out.push_str(session.id_text());
     out.push_str(",\"event\":");
     out.push_str(event.line());
     out.push_str("}}\n");
