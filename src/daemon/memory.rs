@@ -114,6 +114,14 @@ impl Storage for MemoryStorage {
         Written::Done
     }
 
+    fn durable_moved(&mut self) -> Option<(SessionId, Seq)> {
+        None
+    }
+
+    fn is_quiet(&self) -> bool {
+        true
+    }
+
     fn durable(&self, _: &SessionId) -> Option<Seq> {
         None
     }

@@ -3,6 +3,7 @@
 //! [`Server`] takes the lines of one client and gives lines back. It knows no file descriptor: bytes
 //! come in and go out as arguments, and what waits for the disk goes through [`storage::Storage`].
 
+pub mod acp;
 mod ambient;
 mod api;
 mod connection;
@@ -15,6 +16,7 @@ pub mod results;
 mod server;
 mod service;
 pub mod storage;
+mod turn;
 mod waiting;
 
 pub use ambient::{Clock, IdSource, iso8601};

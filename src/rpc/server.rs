@@ -8,15 +8,16 @@ use jsonrpsee::core::server::{MethodCallback, Methods};
 use jsonrpsee::types::{Id, Params};
 
 use super::api::SessionApiServer;
-use super::connection::Dialect;
+use super::connection::{Dialect, Notice};
 use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
 use super::methods::{METHODS, append_direct};
-use super::service::{Call, Next, Service, Settings, Slot};
-use super::storage::{Job, JobResult, Storage};
-use super::waiting::{Queue, Waiting};
+use super::service::{Call, Next, Service, Settings, Slot, notify};
+use super::storage::{Job, JobResult, Storage, Written};
+use super::turn::{Fate, Touched, refuse_lines};
+use super::waiting::{Queue, Undo, Waiting};
 use crate::json::{Json, Scratch, escape_separators, quote};
-use crate::log::SessionId;
+use crate::log::{Seq, SessionId};
 
 /// The head of every response that the method table makes; ours has the id's own text.
 const TABLE_HEAD: &str = r#"{"jsonrpc":"2.0","id":0,"#;
@@ -45,9 +46,9 @@ impl Server {
         self.service.as_mut().map(|service| &mut service.out)
     }
 
-    /// Whether every request has been answered.
+    /// Whether every request has been answered and storage has nothing under way.
     pub fn is_idle(&self) -> bool {
-        self.queue.is_empty()
+        self.queue.is_empty() && self.service.as_ref().is_none_or(|service| service.storage.is_quiet())
     }
 
     /// Takes one line, without its end.
@@ -86,7 +87,7 @@ impl Server {
         service.connection.silence();
         let ids: Vec<SessionId> = service.store.sessions().map(|session| session.id().clone()).collect();
         for id in ids {
-            if let Some(session) = service.end(id.as_str()).filter(|session| Service::is_stored(session)) {
+            if let Some(session) = service.end(id.as_str()).filter(|session| !session.is_ephemeral()) {
                 let ticket = self.queue.wait(Waiting::Nobody { names: Vec::new() });
                 service.storage.start(ticket, Job::Release(session));
             }
@@ -122,6 +123,12 @@ impl Server {
         let names = named_sessions(request, params);
         if resumed.is_none() && self.queue.is_busy(&names) {
             return self.queue.push_behind(line.into(), names);
+        }
+        if !is_append(request) {
+            self.write_turn(); // a read shows, and a fork shares, only what is written
+            if resumed.is_none() && self.queue.is_busy(&names) {
+                return self.queue.push_behind(line.into(), names);
+            }
         }
         self.call(request, params, line, names, resumed);
     }
@@ -161,7 +168,7 @@ impl Server {
             service.out.truncate(mark);
             return self.panicked(request);
         };
-        let Call { entered, next, after, .. } = std::mem::take(&mut service.call);
+        let Call { entered, next, after, slot, .. } = std::mem::take(&mut service.call);
         if let Next::Rerun(job) = next {
             let ticket = self.queue.wait(Waiting::Rerun { line: line.into(), names });
             return service.storage.start(ticket, job);
@@ -184,11 +191,29 @@ impl Server {
         lines.push_str(&after);
         match next {
             Next::Hold(job, undo) => {
-                let hold = Waiting::Hold { id: request.id.into(), lines, names, undo };
-                let ticket = self.queue.wait(hold);
+                let undo = undo.map_or(Undo::Nothing, Undo::Close);
+                let mut names = names;
+                names.extend(job.session().map(|id| id.as_str().to_owned()));
+                let ticket = self.queue.wait(Waiting::Hold { lines, names, undo });
                 service.storage.start(ticket, job);
             }
-            Next::Replay(_) | Next::Respond | Next::Rerun(_) => service.out.push_str(&lines),
+            Next::Durable => {
+                let id = names.first().and_then(|id| service.store.session(id).ok());
+                let slot =
+                    slot.or_else(|| id.map(|session| service.turn.touch(session.id(), session.next_seq())));
+                let start = service.out.len();
+                service.out.push_str(&lines);
+                if let Some(slot) = slot {
+                    service.turn.answered(slot, start, service.out.len(), true);
+                }
+            }
+            Next::Replay(_) | Next::Respond | Next::Rerun(_) => {
+                let start = service.out.len();
+                service.out.push_str(&lines);
+                if let Some(slot) = slot {
+                    service.turn.answered(slot, start, service.out.len(), false);
+                }
+            }
         }
     }
 
@@ -224,17 +249,65 @@ impl Server {
 
     /// Carries out what finished jobs allow, and writes what requests have committed.
     fn settle(&mut self) {
+        self.write_turn();
         loop {
-            while let Some((ticket, result)) = self.finished() {
+            self.tell_durable();
+            if let Some((ticket, result)) = self.finished() {
                 self.resume(ticket, result);
+            } else if let Some(line) = self.queue.next_free() {
+                self.take(&line, None);
+            } else if self.service.as_ref().is_some_and(|service| !service.turn.is_empty()) {
+                self.write_turn();
+            } else {
+                break;
             }
-            let Some(line) = self.queue.next_free() else { break };
-            self.take(&line, None);
         }
-        if let Some(service) = self.service.as_mut() {
-            for id in std::mem::take(&mut service.touched) {
-                service.write_now(&id);
+    }
+
+    /// Hands what this turn has committed to the operating system, before any of it is told.
+    fn write_turn(&mut self) {
+        let Some(service) = self.service.as_mut().filter(|service| !service.turn.is_empty()) else { return };
+        let (touched, settling) = service.turn.take();
+        let mut fates = Vec::with_capacity(touched.len());
+        for Touched { id, .. } in &touched {
+            fates.push(
+                match service.store.session(id.as_str()).map(|session| service.storage.write(session)) {
+                    Ok(Written::Done) | Err(_) => Fate::Kept,
+                    Ok(Written::Publish) => Fate::Waits,
+                    Ok(Written::Failed(error)) => Fate::Failed(error.into()),
+                },
+            );
+        }
+        let taken = settling.settle(&fates, &mut service.out);
+        for (Touched { id, from }, fate) in touched.iter().zip(&fates) {
+            if let (Fate::Failed(_), Ok(session)) = (fate, service.store.session_mut(id.as_str())) {
+                session.retract(*from);
             }
+        }
+        for (slot, fate) in fates.iter().enumerate() {
+            let (Fate::Waits, Some(Touched { id, from })) = (fate, touched.get(slot)) else { continue };
+            let lines =
+                taken.waiting.iter().find(|(other, _)| *other == slot).map(|(_, lines)| lines.clone());
+            let Some(job) = service.publication(id, None) else { continue };
+            let names = vec![id.as_str().to_owned()];
+            let undo = Undo::Retract(id.clone(), *from);
+            let ticket = self.queue.wait(Waiting::Hold { lines: lines.unwrap_or_default(), names, undo });
+            service.storage.start(ticket, job);
+        }
+        for (slot, lines) in taken.durable {
+            let Some(Touched { id, .. }) = touched.get(slot) else { continue };
+            // Later requests of the session need not wait: only this answer does.
+            let ticket = self.queue.wait(Waiting::Hold { lines, names: Vec::new(), undo: Undo::Nothing });
+            service.storage.start(ticket, Job::Sync(id.clone()));
+        }
+        service.turn.reuse(touched, settling);
+    }
+
+    /// Tells the client how far storage has become durable, before the answers that promise it.
+    fn tell_durable(&mut self) {
+        let Some(service) = self.service.as_mut() else { return };
+        while let Some((id, seq)) = service.storage.durable_moved() {
+            service.durable(&id, seq);
         }
     }
 
@@ -245,17 +318,19 @@ impl Server {
     fn resume(&mut self, ticket: u64, result: JobResult) {
         match self.queue.done(ticket) {
             Some(Waiting::Rerun { line, .. }) => self.take(&line, Some(result)),
-            Some(Waiting::Hold { id, lines, undo, .. }) => {
+            Some(Waiting::Hold { lines, undo, .. }) => {
                 let Some(service) = self.service.as_mut() else { return };
-                match result {
-                    JobResult::Kept(Err(error)) => {
-                        if let Some(undo) = undo {
-                            service.end(undo.as_str());
+                let JobResult::Kept(Err(error)) = result else { return service.out.push_str(&lines) };
+                match undo {
+                    Undo::Nothing => {}
+                    Undo::Close(id) => drop(service.forget(id.as_str())),
+                    Undo::Retract(id, from) => {
+                        if let Ok(session) = service.store.session_mut(id.as_str()) {
+                            session.retract(from);
                         }
-                        write_error(&mut service.out, &id, &error.into());
                     }
-                    _ => service.out.push_str(&lines),
                 }
+                refuse_lines(&lines, &error.into(), &mut service.out);
             }
             Some(Waiting::Nobody { .. }) | None => {
                 // A load that nobody waits for must not keep the session.
@@ -302,6 +377,14 @@ impl Server {
 }
 
 impl Service {
+    /// Says how far a session is durable.
+    fn durable(&mut self, id: &SessionId, seq: Seq) {
+        if self.connection.wants(Notice::Durable) {
+            let params = format!("{{\"sessionId\":{},\"durableSeq\":{seq}}}", quote(id.as_str()));
+            notify(&mut self.out, self.connection.prefix, Notice::Durable.method(), &params);
+        }
+    }
+
     /// Lets go of a session that was opened for nobody.
     pub(super) fn abandon(&mut self, id: SessionId) {
         self.storage.start(0, Job::Abandon(id));

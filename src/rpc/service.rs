@@ -10,7 +10,8 @@ use super::error::{Code, WireError};
 use super::params::InvariantsMode;
 use super::raw::RawJson;
 use super::results::{Face, HeaderResult, Opened, Repaired};
-use super::storage::{Job, JobResult, Storage, Written};
+use super::storage::{Job, JobResult, Storage};
+use super::turn::Turn;
 use crate::json::{escape_separators, quote, quote_into};
 use crate::log::{Event, Header, Offset, SessionId};
 use crate::session::{Invariants, Limits, Refusal, Session, Store};
@@ -82,6 +83,8 @@ pub(super) enum Next {
     Rerun(Job),
     /// Its response goes out when the job is done; a failure closes that session again.
     Hold(Job, Option<SessionId>),
+    /// Its response goes out when what it has committed is on stable storage.
+    Durable,
     /// Its response goes out after the session's history.
     Replay(SessionId),
 }
@@ -95,6 +98,8 @@ pub(super) struct Call {
     pub(super) resumed: Option<JobResult>,
     /// What comes next.
     pub(super) next: Next,
+    /// The slot of this turn with which the response stands or falls.
+    pub(super) slot: Option<usize>,
     /// Lines that follow the response.
     pub(super) after: String,
 }
@@ -106,10 +111,12 @@ pub struct Service {
     pub(super) connection: Connection,
     pub(super) settings: Settings,
     pub(super) call: Call,
+    /// Whether committed events must be written before they are announced: not so in memory.
+    writes: bool,
     /// Lines that are ready for the client, each with its end.
     pub(super) out: String,
-    /// Stored sessions with events that are not yet handed to the operating system.
-    pub(super) touched: Vec<SessionId>,
+    /// What of this turn is not yet handed to the operating system.
+    pub(super) turn: Turn,
 }
 
 impl Service {
@@ -117,12 +124,13 @@ impl Service {
     pub fn new(settings: Settings, storage: Box<dyn Storage + Send>) -> Self {
         Self {
             store: Store::new(settings.limits),
+            writes: storage.describe().is_durable(),
             storage,
             connection: Connection::default(),
             settings,
             call: Call::default(),
             out: String::new(),
-            touched: Vec::new(),
+            turn: Turn::default(),
         }
     }
 
@@ -135,11 +143,6 @@ impl Service {
                 Err(Stop::Wait)
             }
         }
-    }
-
-    /// Whether a session's events go to storage.
-    pub(super) fn is_stored(session: &Session) -> bool {
-        !session.is_ephemeral()
     }
 
     /// The mode that was asked for, or the daemon's own.
@@ -159,23 +162,21 @@ impl Service {
         }
     }
 
-    /// Announces committed events `from..to` of a session, and marks it for writing.
-    pub(super) fn committed(&mut self, id: &str, from: Offset, to: Offset) {
-        let Ok(session) = self.store.session(id) else { return };
-        if Self::is_stored(session) && self.touched.last().is_none_or(|last| last != session.id()) {
-            self.touched.push(session.id().clone());
-        }
+    /// Announces committed events `from..to` of a session. Of a stored one the slot of this turn is
+    /// given, with which the announcements stand or fall.
+    pub(super) fn committed(&mut self, id: &str, from: Offset, to: Offset) -> Option<usize> {
+        let session = self.store.session(id).ok().filter(|_| from < to)?;
+        let slot = (!session.is_ephemeral() && self.writes).then(|| self.turn.touch(session.id(), from));
+        let start = self.out.len();
         if self.connection.wants(Notice::Event) {
             for event in session.history().log().range(from, to) {
                 announce(&mut self.out, self.connection.prefix, session.id(), event);
             }
         }
-    }
-
-    /// Writes what a session has not yet handed to the operating system.
-    pub(super) fn write_now(&mut self, id: &SessionId) -> Option<Written> {
-        let session = self.store.session(id.as_str()).ok()?;
-        Some(self.storage.write(session))
+        if let Some(slot) = slot {
+            self.turn.answered(slot, start, self.out.len(), false);
+        }
+        slot
     }
 
     /// *Opened* of a live session.

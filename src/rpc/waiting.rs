@@ -3,7 +3,18 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::storage::Ticket;
-use crate::log::SessionId;
+use crate::log::{Offset, SessionId};
+
+/// What a failed job takes back.
+#[derive(Debug)]
+pub(super) enum Undo {
+    /// Nothing: what was committed stays so.
+    Nothing,
+    /// The session never became live.
+    Close(SessionId),
+    /// The events from there on were never committed.
+    Retract(SessionId, Offset),
+}
 
 /// A request that waits for a job.
 #[derive(Debug)]
@@ -17,14 +28,12 @@ pub(super) enum Waiting {
     },
     /// Its response is ready and goes out when the job is done.
     Hold {
-        /// The id's text, for an error in its place.
-        id: Box<str>,
-        /// The response and what follows it.
+        /// The response and what goes out with it; a failure puts an error in the response's place.
         lines: String,
         /// The session ids that it names.
         names: Vec<String>,
-        /// The session to close again when the job fails.
-        undo: Option<SessionId>,
+        /// What is taken back when the job fails.
+        undo: Undo,
     },
     /// It was cancelled: nobody wants the result.
     Nobody {

@@ -168,11 +168,10 @@ impl History {
     /// crash repair does. Says how many there were; all are admitted or none.
     pub fn close_turn(&mut self, time: Option<i64>, rules: Rules<'_>) -> Result<u64, Refusal> {
         let start = self.log.len();
-        let Closers { time, events } = self.closers(time);
+        let Some(Closers { time, events }) = self.closers(time) else { return Ok(0) };
         for closer in &events {
-            if let Err(refusal) =
-                self.admit(&Candidate::own(closer.draft()), time, Relate::Note, rules, None)
-            {
+            let candidate = Candidate::own(closer.draft());
+            if let Err(refusal) = self.admit(&candidate, time, Relate::Note, rules, None) {
                 self.retract(start);
                 return Err(refusal);
             }
@@ -180,20 +179,19 @@ impl History {
         Ok(events.len() as u64)
     }
 
-    fn closers(&self, time: Option<i64>) -> Closers {
-        let turn = self.view.relations.open_turn();
-        turn.map_or_else(Closers::default, |turn| closers(&self.log, turn.seq, time))
+    fn closers(&self, time: Option<i64>) -> Option<Closers> {
+        let turn = self.view.relations.open_turn()?;
+        Some(closers(&self.log, turn.seq, time))
     }
 
     /// The events with which a load would close an open turn, as JSON texts.
     pub fn closer_lines(&self) -> Vec<String> {
-        let Closers { time, events } = self.closers(None);
-        let lines = (self.log.len().get()..).zip(events).filter_map(|(seq, closer)| {
-            let mut line = Log::starting_at(Offset::new(seq)?);
-            let (seq, _) = line.push(&closer.draft(), time);
-            line.get(seq).map(|event| event.line().to_owned())
-        });
-        lines.collect()
+        let Some(Closers { time, events }) = self.closers(None) else { return Vec::new() };
+        let mut closing = Log::starting_at(self.log.len());
+        for closer in &events {
+            closing.push(&closer.draft(), time);
+        }
+        closing.range(self.log.len(), closing.len()).map(|event| event.line().to_owned()).collect()
     }
 
     /// A log that shares the events so far.

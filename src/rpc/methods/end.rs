@@ -28,10 +28,8 @@ impl Service {
     }
 
     pub(super) fn close(&mut self, params: EndParams) -> Answer<Face<EmptyResult>> {
-        if let Some(session) = self.end(&params.session_id) {
-            if Self::is_stored(&session) {
-                self.call.next = Next::Hold(Job::Release(session), None);
-            }
+        if let Some(session) = self.end(&params.session_id).filter(|session| !session.is_ephemeral()) {
+            self.call.next = Next::Hold(Job::Release(session), None);
         }
         Ok(self.empty())
     }
@@ -55,12 +53,18 @@ impl Service {
 
     /// Takes a live session out of the store and says so.
     pub(in crate::rpc) fn end(&mut self, id: &str) -> Option<Box<Session>> {
-        let moment = &mut Moment { now: 0, ids: &mut self.settings.ids };
-        let Ok(Outcome::Closed(session)) = self.store.execute(Command::Close(id), moment) else {
-            return None;
-        };
+        let session = self.forget(id)?;
         self.disposed(&session);
         Some(session)
+    }
+
+    /// Takes a live session out of the store that nobody was told of.
+    pub(in crate::rpc) fn forget(&mut self, id: &str) -> Option<Box<Session>> {
+        let moment = &mut Moment { now: 0, ids: &mut self.settings.ids };
+        match self.store.execute(Command::Close(id), moment) {
+            Ok(Outcome::Closed(session)) => Some(session),
+            _ => None,
+        }
     }
 
     pub(super) fn inspect(&mut self, params: InspectParams) -> Answer<InspectResult> {
