@@ -2,6 +2,8 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod bench;
+pub mod client;
+pub mod traffic;
 
 use std::path::{Path, PathBuf};
 
