@@ -1,7 +1,7 @@
 //! The command line of `sessiond`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use sessiond::daemon::{JsonlOptions, JsonlStorage, MemoryStorage, serve};
 use sessiond::disk::lock::Holder;
 use sessiond::replay::{Recorder, Recording, ReplayArgs, main_replay};
 use sessiond::rpc::storage::Storage;
-use sessiond::rpc::{Clock, IdSource, Settings, WireLimits};
+use sessiond::rpc::{Clock, IdSource, Settings, WireLimits, schema};
 use sessiond::session::{Invariants, Limits};
 use sessiond::stdio::{StderrLog, take_stdio};
 use tracing_subscriber::filter::LevelFilter;
@@ -39,6 +39,15 @@ enum Command {
     Serve(ServeArgs),
     /// Hold a daemon to recorded conversations.
     Replay(ReplayArgs),
+    /// Print the JSON Schema of every method, notification and error.
+    Schema(SchemaArgs),
+}
+
+#[derive(Args)]
+struct SchemaArgs {
+    /// Write one file per method and notification under DIR instead.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -113,7 +122,28 @@ fn main() -> ExitCode {
             let _ = std::io::stdout().flush();
             code
         }
+        Command::Schema(args) => match write_schema(args.out.as_deref()) {
+            Ok(()) => ExitCode::SUCCESS,
+            // A reader that has seen enough.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            Err(error) => {
+                let _ = writeln!(std::io::stderr(), "the schema cannot be written: {error}");
+                ExitCode::from(COULD_NOT_START)
+            }
+        },
     }
+}
+
+fn write_schema(out: Option<&Path>) -> std::io::Result<()> {
+    let Some(out) = out else { return std::io::stdout().lock().write_all(schema::bundle().as_bytes()) };
+    for (name, text) in schema::files() {
+        let file = out.join(name);
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(file, text)?;
+    }
+    Ok(())
 }
 
 fn run_serve(args: ServeArgs) -> ExitCode {
@@ -194,7 +224,7 @@ fn holder(fixed: bool) -> Holder {
     Holder { pid: std::process::id(), since_ms: Clock::System.now().unsigned_abs() }
 }
 
-fn record_to(file: &std::path::Path) -> Result<Recorder, Box<dyn std::error::Error>> {
+fn record_to(file: &Path) -> Result<Recorder, Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let owned: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();

@@ -8,7 +8,7 @@ use jsonrpsee::core::server::{MethodCallback, Methods};
 use jsonrpsee::types::{Id, Params};
 
 use super::api::SessionApiServer;
-use super::connection::{Dialect, Notice};
+use super::connection::{Dialect, Notice, acp_params};
 use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
 use super::methods::{METHODS, append_direct};
@@ -417,14 +417,10 @@ impl Server {
     fn native_params(&self, request: &Request<'_>) -> Option<String> {
         let dialect = self.service.as_ref().map_or(Dialect::Native, |service| service.connection.dialect);
         let method = request.method.decode()?;
-        let own: &[&str] = match method.trim_start_matches('_') {
-            _ if dialect == Dialect::Native => return None,
-            "session/new" => &["cwd"],
-            "session/list" => &["cwd", "cursor"],
-            "session/load" | "session/resume" | "session/fork" => &["sessionId", "cwd"],
-            "session/close" | "session/delete" => &["sessionId"],
-            _ => return None,
-        };
+        if dialect == Dialect::Native {
+            return None;
+        }
+        let own = acp_params(method.trim_start_matches('_'))?;
         let mut members: Vec<(String, Json<'_>)> = Vec::new();
         for (key, value) in request.params.members() {
             let name = key.lossy();

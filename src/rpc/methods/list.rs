@@ -152,7 +152,8 @@ fn acp_row(info: &SessionInfo) -> RawJson {
         title: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         updated_at: Option<&'a str>,
-        _meta: Meta<'a>,
+        #[serde(rename = "_meta")]
+        ext: Meta<'a>,
     }
     #[derive(Serialize)]
     struct Meta<'a> {
@@ -177,7 +178,7 @@ fn acp_row(info: &SessionInfo) -> RawJson {
         cwd: info.cwd.as_deref().unwrap_or("/"),
         title: info.title.as_deref(),
         updated_at: info.updated_at.as_deref(),
-        _meta: Meta {
+        ext: Meta {
             sessiond: Own {
                 created_at: info.created_at,
                 parent_session: info.parent_session.as_deref(),
