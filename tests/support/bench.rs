@@ -262,7 +262,7 @@ impl Seen {
             broken: relations.broken().map(|broken| (broken.seq.get(), broken.error.to_string())),
             calls: format!("{:?} {odd:?} {}", relations.open_calls(), relations.odd_call_count()),
             title: view.activity.title(log).map(|title| title.text().to_owned()),
-            last_time: view.activity.last_time(),
+            last_time: view.activity.last_time(log),
         }
     }
 }
