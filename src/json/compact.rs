@@ -34,6 +34,11 @@ pub fn escape_separators(text: &str, out: &mut String) {
     out.push_str(rest);
 }
 
+/// Whether `text` holds a raw U+0085, U+2028 or U+2029.
+pub(super) fn has_separator(text: &str) -> bool {
+    split_at_separator(text).is_some()
+}
+
 fn split_at_separator(text: &str) -> Option<(&str, &'static str, &str)> {
     let mut from = 0;
     // 0xE2 and 0xC2 begin other characters too (dashes, accents): look on until a separator is met.

@@ -90,7 +90,8 @@ pub fn pointer_at(text: &str, offset: usize) -> String {
             }
         }
         if out.len() > MAX_POINTER {
-            out.truncate(out.floor_char_boundary(MAX_POINTER));
+            let end = (0..=MAX_POINTER).rev().find(|&end| out.is_char_boundary(end));
+            out.truncate(end.unwrap_or(0));
             break;
         }
     }

@@ -11,6 +11,7 @@ mod fault;
 mod scan;
 mod string;
 mod text;
+mod token;
 
 pub use compact::{escape_separators, write_compact};
 pub use equal::{equal, equal_except};

@@ -90,10 +90,12 @@ impl<'a> Json<'a> {
 
     /// The number if it is a safe integer (|n| < 2^53), in any spelling (`1.0`, `1e2`); `-0` is not.
     pub fn as_safe_int(self) -> Option<i64> {
-        if self.0.len() < 16 {
-            if let (Ok(value), false) = (self.0.parse::<i64>(), self.0 == "-0") {
-                return Some(value);
-            }
+        // Fifteen digits are always safe; longer or other spellings go through their double.
+        if self.0.len() < 16
+            && self.0 != "-0"
+            && let Ok(value) = self.0.parse::<i64>()
+        {
+            return Some(value);
         }
         let value = self.as_f64()?;
         let safe = value.fract() == 0.0

@@ -38,14 +38,19 @@ impl<'a> Draft<'a> {
         Self { kind, type_text, data, sources: None, surface_op: None, ignorable: false, loose: false }
     }
 
-    /// An upper bound of the encoded length, in bytes, for drafts that are not loose.
+    /// An upper bound of the encoded length, in bytes.
     pub fn max_len(&self) -> usize {
-        let optional = |value: Option<Json<'_>>| value.map_or(0, |json| json.text().len());
-        let fixed =
+        const FIXED: usize =
             r#"{"type":,"seq":,"time":,"data":,"sourceEventSeqs":,"surfaceOp":,"ignorable":true}"#.len();
-        let texts = self.type_text.text().len() + self.data.text().len();
-        let separators = if self.loose { 3 * texts } else { 0 }; // a raw separator at most triples
-        fixed + 40 + texts + separators + optional(self.sources) + optional(self.surface_op)
+        const NUMBERS: usize = 2 * "-9007199254740991".len();
+        let texts = [
+            Some(self.type_text.text()),
+            Some(self.data.text()),
+            self.sources.map(Json::text),
+            self.surface_op.map(Json::text),
+        ];
+        let room = |text: &str| if self.loose { compact_bound(text) } else { text.len() };
+        FIXED + NUMBERS + texts.into_iter().flatten().map(room).sum::<usize>()
     }
 
     /// Appends the event's line, without a line end.
@@ -79,6 +84,13 @@ impl<'a> Draft<'a> {
         out.push('}');
         Encoded { data_start, data_end, end: out.len() - start }
     }
+}
+
+/// An upper bound of the compact form's length: white space only goes, and a raw separator, which
+/// begins with 0xC2 or 0xE2, becomes six bytes.
+fn compact_bound(text: &str) -> usize {
+    let count = |byte| memchr::memchr_iter(byte, text.as_bytes()).count();
+    text.len() + 4 * count(0xC2) + 3 * count(0xE2)
 }
 
 /// Why a value is not an event envelope (FORMAT 2).

@@ -35,6 +35,11 @@ impl<'a> Event<'a> {
         self.line
     }
 
+    /// The whole event as a JSON value.
+    pub fn json(self) -> Json<'a> {
+        Json::from_verified(self.line)
+    }
+
     /// Its position.
     pub fn seq(self) -> Seq {
         self.seq
@@ -52,8 +57,7 @@ impl<'a> Event<'a> {
 
     /// The type as JSON text.
     pub fn type_text(self) -> JsonStr<'a> {
-        let json = Json::from_verified(self.line);
-        let first = json.members().next().and_then(|(_, value)| value.as_str());
+        let first = self.json().members().next().and_then(|(_, value)| value.as_str());
         first.unwrap_or(JsonStr::from_verified("\"\""))
     }
 

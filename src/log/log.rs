@@ -190,7 +190,22 @@ pub struct Range<'a> {
     log: &'a Log,
     next: Offset,
     end: Offset,
+    /// The segment that the last event was in, with the count of its visible events.
     run: Option<(&'a Segment, u32)>,
+}
+
+impl<'a> Range<'a> {
+    fn event(&mut self, seq: Seq) -> Option<Event<'a>> {
+        let inside = |(segment, count): &(&Segment, u32)| {
+            let first = segment.first().get();
+            (first..first + u64::from(*count)).contains(&seq.get())
+        };
+        if !self.run.as_ref().is_some_and(inside) {
+            self.run = self.log.run_at(seq);
+        }
+        let (segment, _) = self.run?;
+        segment.event((seq.get() - segment.first().get()) as u32)
+    }
 }
 
 impl<'a> Iterator for Range<'a> {
@@ -201,16 +216,8 @@ impl<'a> Iterator for Range<'a> {
             return None;
         }
         let seq = self.next.next();
-        let inside = |(segment, count): &(&Segment, u32)| {
-            let first = segment.first().get();
-            (first..first + u64::from(*count)).contains(&seq.get())
-        };
-        if !self.run.as_ref().is_some_and(inside) {
-            self.run = self.log.run_at(seq);
-        }
-        let (segment, _) = self.run?;
         self.next = seq.after();
-        segment.event((seq.get() - segment.first().get()) as u32)
+        self.event(seq)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -226,7 +233,7 @@ impl DoubleEndedIterator for Range<'_> {
         }
         let seq = self.end.last()?;
         self.end = seq.before();
-        self.log.get(seq)
+        self.event(seq)
     }
 }
 

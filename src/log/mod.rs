@@ -4,20 +4,27 @@
 //! what reads and notifications write and what the disk gets. *A prefix is shared, never copied*: a
 //! fork takes the segments of its parent. No I/O and no clock here.
 
+mod chunk_pack;
 mod chunk_rows;
 mod draft;
 mod event;
 mod header;
+mod header_line;
 mod kind;
 #[allow(clippy::module_inception)]
 mod log;
 mod segment;
 mod seq;
+mod session_id;
 
+pub use chunk_pack::pack_rows;
+pub use chunk_rows::{ChunkRow, DecodeRowError, Row, RowRule, decode_row};
 pub use draft::{Draft, EnvelopeError, read_event};
 pub use event::Event;
-pub use header::{Header, SessionId, SessionIdError};
+pub use header::{Header, HeaderError, HeaderMeta};
+pub use header_line::{HeaderLineError, HeaderLineFault, header_line, parse_header_line};
 pub use kind::Kind;
 pub use log::{Log, Range};
 pub use segment::Lines;
 pub use seq::{Offset, Seq};
+pub use session_id::{SessionId, SessionIdError};

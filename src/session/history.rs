@@ -8,7 +8,7 @@ use super::append::{Candidate, Rules};
 use super::refusal::Refusal;
 use crate::json::Json;
 use crate::log::{EnvelopeError, Kind, Log, Offset, Seq};
-use crate::view::{Closer, Fact, View, check_append, check_shape, closers};
+use crate::view::{Closers, Fact, View, check_append, check_shape, closers};
 
 /// What an event may be and how large (PROTOCOL 6).
 #[derive(Clone, Copy, Debug)]
@@ -169,27 +169,29 @@ impl History {
     pub fn close_turn(&mut self, time: Option<i64>, rules: Rules<'_>) -> Result<u64, Refusal> {
         let start = self.log.len();
         let closers = self.closers(time);
-        for closer in &closers {
+        for closer in &closers.events {
             if let Err(refusal) =
-                self.admit(&Candidate::own(closer.draft()), closer.time, Relate::Note, rules, None)
+                self.admit(&Candidate::own(closer.draft()), closers.time, Relate::Note, rules, None)
             {
                 self.retract(start);
                 return Err(refusal);
             }
         }
-        Ok(closers.len() as u64)
+        Ok(closers.events.len() as u64)
     }
 
-    fn closers(&self, time: Option<i64>) -> Vec<Closer> {
-        self.view.relations.open_turn().map_or_else(Vec::new, |turn| closers(&self.log, turn.seq, time))
+    fn closers(&self, time: Option<i64>) -> Closers {
+        let turn = self.view.relations.open_turn();
+        turn.map_or_else(Closers::default, |turn| closers(&self.log, turn.seq, time))
     }
 
     /// The events with which a load would close an open turn, as JSON texts.
     pub fn closer_lines(&self) -> Vec<String> {
         let seqs = self.log.len().get()..;
-        let lines = seqs.zip(self.closers(None)).filter_map(|(seq, closer)| {
+        let Closers { time, events } = self.closers(None);
+        let lines = seqs.zip(events).filter_map(|(seq, closer)| {
             let mut line = Log::starting_at(Offset::new(seq)?);
-            let (seq, _) = line.push(&closer.draft(), closer.time);
+            let (seq, _) = line.push(&closer.draft(), time);
             line.get(seq).map(|event| event.line().to_owned())
         });
         lines.collect()

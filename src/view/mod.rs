@@ -18,7 +18,7 @@ pub use calls::{OddCall, OpenCall};
 pub use fact::{Fact, Mark};
 pub use message_id::{IdGap, MINTED_PREFIX, message_id_missing, minted_id, same_data};
 pub use relations::{Broken, Open, RelationError, Relations};
-pub use repair::{Closer, closers};
+pub use repair::{Closer, Closers, closers, open_turn};
 pub use request::{
     Reason, RequestState, canonical, context_text, equal_headers, header_reason, header_text, next_reason,
 };
