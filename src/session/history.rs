@@ -164,6 +164,17 @@ impl History {
         Ok((seq, id))
     }
 
+    /// Checks an event of a stored log and takes it at its own time, or refuses it and changes nothing. Broken relations
+    /// are only noted (PROTOCOL 3, Append): a loaded log may hold them.
+    pub fn admit_stored(
+        &mut self,
+        candidate: &Candidate<'_>,
+        time: i64,
+        rules: Rules<'_>,
+    ) -> Result<Seq, Refusal> {
+        self.admit(candidate, time, Relate::Note, rules, None).map(|(seq, _)| seq)
+    }
+
     /// Ends an open turn with the closers of FORMAT 12, at `time`, or else at the last event's time as
     /// crash repair does. Says how many there were; all are admitted or none.
     pub fn close_turn(&mut self, time: Option<i64>, rules: Rules<'_>) -> Result<u64, Refusal> {
