@@ -1,14 +1,17 @@
 //! The command line of `sessiond`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use sessiond::daemon::{MemoryStorage, serve};
+use etcetera::BaseStrategy;
+use sessiond::daemon::{JsonlOptions, JsonlStorage, MemoryStorage, serve};
+use sessiond::disk::lock::Holder;
 use sessiond::replay::{Recorder, Recording, ReplayArgs, main_replay};
-use sessiond::rpc::{Clock, IdSource, Settings, WireLimits};
+use sessiond::rpc::storage::Storage;
+use sessiond::rpc::{Clock, IdSource, Settings, WireLimits, schema};
 use sessiond::session::{Invariants, Limits};
 use sessiond::stdio::{StderrLog, take_stdio};
 use tracing_subscriber::filter::LevelFilter;
@@ -36,6 +39,15 @@ enum Command {
     Serve(ServeArgs),
     /// Hold a daemon to recorded conversations.
     Replay(ReplayArgs),
+    /// Print the JSON Schema of every method, notification and error.
+    Schema(SchemaArgs),
+}
+
+#[derive(Args)]
+struct SchemaArgs {
+    /// Write one file per method and notification under DIR instead.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -55,6 +67,12 @@ struct ServeArgs {
     /// Whether appends must keep the turn/step/tool relations, where a client does not say.
     #[arg(long, value_enum, default_value = "enforce")]
     invariants: InvariantsArg,
+    /// Milliseconds that written events wait for others before all are made durable together.
+    #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    sync_window: u64,
+    /// Faults that storage is to meet, for tests.
+    #[arg(long, value_name = "FILE", hide = true)]
+    fault_file: Option<PathBuf>,
     /// What is logged to stderr.
     #[arg(long, value_name = "LEVEL", default_value = "warn")]
     log: LevelFilter,
@@ -104,7 +122,28 @@ fn main() -> ExitCode {
             let _ = std::io::stdout().flush();
             code
         }
+        Command::Schema(args) => match write_schema(args.out.as_deref()) {
+            Ok(()) => ExitCode::SUCCESS,
+            // A reader that has seen enough.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            Err(error) => {
+                let _ = writeln!(std::io::stderr(), "the schema cannot be written: {error}");
+                ExitCode::from(COULD_NOT_START)
+            }
+        },
     }
+}
+
+fn write_schema(out: Option<&Path>) -> std::io::Result<()> {
+    let Some(out) = out else { return std::io::stdout().lock().write_all(schema::bundle().as_bytes()) };
+    for (name, text) in schema::files() {
+        let file = out.join(name);
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(file, text)?;
+    }
+    Ok(())
 }
 
 fn run_serve(args: ServeArgs) -> ExitCode {
@@ -134,16 +173,58 @@ fn run_serve(args: ServeArgs) -> ExitCode {
 }
 
 fn start(args: ServeArgs, stdio: sessiond::stdio::Stdio) -> Result<(), Box<dyn std::error::Error>> {
-    let (settings, store) = (settings(&args)?, args.store.as_deref().unwrap_or("memory:"));
-    if store != "memory:" {
-        return Err(format!("{store:?} is no store; write memory:").into());
-    }
+    let settings = settings(&args)?;
     let recorder = args.record.as_deref().map(record_to).transpose()?;
-    serve(stdio, settings, |_| Box::new(MemoryStorage::default()), recorder)?;
+    match store(args.store.as_deref())? {
+        Store::Memory => serve(stdio, settings, |_, _| Box::new(MemoryStorage::default()), recorder)?,
+        Store::Jsonl(root) => {
+            let fixed = settings.clock.is_fixed();
+            let options = JsonlOptions {
+                root,
+                // A fixed clock stands still while storage works: nothing is gained by waiting.
+                sync_window: if fixed { Duration::ZERO } else { Duration::from_millis(args.sync_window) },
+                me: holder(fixed),
+                fault_file: args.fault_file,
+            };
+            let storage = |runtime, waker| -> Box<dyn Storage + Send> {
+                Box::new(JsonlStorage::new(options, runtime, waker))
+            };
+            serve(stdio, settings, storage, recorder)?;
+        }
+    }
     Ok(())
 }
 
-fn record_to(file: &std::path::Path) -> Result<Recorder, Box<dyn std::error::Error>> {
+enum Store {
+    Memory,
+    Jsonl(PathBuf),
+}
+
+fn store(asked: Option<&str>) -> Result<Store, String> {
+    match asked {
+        Some("memory:") => Ok(Store::Memory),
+        Some(spec) => match spec.strip_prefix("jsonl:") {
+            Some(dir) if !dir.is_empty() => Ok(Store::Jsonl(PathBuf::from(dir))),
+            _ => Err(format!("{spec:?} is no store; write memory: or jsonl:DIR")),
+        },
+        None => {
+            let dirs = etcetera::choose_base_strategy()
+                .map_err(|error| format!("cannot find the user's state directory ({error}); give --store"))?;
+            let state = dirs.state_dir().unwrap_or_else(|| dirs.data_dir());
+            Ok(Store::Jsonl(state.join("sessiond").join("sessions")))
+        }
+    }
+}
+
+/// What other processes are told of us when they find a session locked.
+fn holder(fixed: bool) -> Holder {
+    if fixed {
+        return Holder { pid: 1, since_ms: 0 };
+    }
+    Holder { pid: std::process::id(), since_ms: Clock::System.now().unsigned_abs() }
+}
+
+fn record_to(file: &Path) -> Result<Recorder, Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let owned: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();

@@ -127,7 +127,7 @@ fn first_lines_of_recorded_logs() {
             let got = parse_header_line(line);
             match &got {
                 Ok((header, inherited)) => {
-                    assert!(!classes.iter().any(|class| about_header(class)), "{case} {line} {classes:?}");
+                    assert!(!classes.iter().any(about_header), "{case} {line} {classes:?}");
                     if let Some(ok) = op.ok() {
                         assert!(
                             support::same_json(&header.logical_json(), &ok["header"].to_string()),

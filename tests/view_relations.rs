@@ -1,12 +1,13 @@
 //! Do turns, steps, calls and results fit together?
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod support;
 mod view_support;
 
 use proptest::prelude::*;
 use sessiond::log::{Log, Offset};
 use sessiond::view::{Fact, OddCall, Relations};
-use view_support::{cases, expected_classes, log_of, ops, seq, text, texts, with_draft};
+use view_support::{log_of, ops, seq, texts, with_draft};
 
 fn fold(log: &Log) -> Relations {
     let mut relations = Relations::new();
@@ -27,48 +28,6 @@ fn the_first_violation_is_upstreams() {
         let found = relations.broken().map(|broken| (broken.seq.get(), broken.error.rule()));
         let expected = expected["class"].as_str().map(|class| (expected["index"].as_u64().unwrap(), class));
         assert_eq!(found, expected, "{case}");
-    }
-}
-
-#[test]
-fn live_appends_are_vetoed_as_upstream_vetoes_them() {
-    for case in cases(&["11", "29"]) {
-        if case["invariants"] != true {
-            continue;
-        }
-        let mut states = std::collections::HashMap::new();
-        for op in case["ops"].as_array().unwrap() {
-            let classes = expected_classes(op);
-            let class = classes.first().map(String::as_str);
-            match text(op, "op") {
-                "create" => {
-                    let relations = fold(&log_of(&texts(op, "seedJsonl")));
-                    assert_eq!(relations.broken().map(|broken| broken.error.rule()), class);
-                    let next = texts(op, "seedJsonl").len() as u64;
-                    states.insert(text(op, "id").to_owned(), (relations, next));
-                }
-                "fork" => {
-                    let (relations, next) = states[text(op, "source")].clone();
-                    states.insert(text(op, "child").to_owned(), (relations, next + 1)); // the end-seed marker
-                }
-                // What the surface or the scanner refuses never comes to this check.
-                "append" if class.is_none_or(|class| class.starts_with("INV_")) => {
-                    let (relations, next) = states.get_mut(text(op, "s")).unwrap();
-                    let surface_op = op["surfaceOpJson"].as_str();
-                    with_draft(text(op, "type"), text(op, "dataJson"), surface_op, |draft, _| {
-                        let fact = Fact::of(&draft);
-                        let found = relations.check(&fact).map_err(|error| error.rule());
-                        assert_eq!(found.err(), class, "{}: {op}", case["id"]);
-                        if class.is_none() {
-                            relations.apply(seq(*next), &fact);
-                            *next += 1;
-                            assert!(relations.broken().is_none());
-                        }
-                    });
-                }
-                _ => {}
-            }
-        }
     }
 }
 

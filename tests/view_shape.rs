@@ -1,12 +1,13 @@
 //! Which payloads may enter a log?
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod support;
 mod view_support;
 
 use sessiond::json::Json;
 use sessiond::log::read_event;
 use sessiond::view::{check_append, check_shape, message_id_missing, minted_id, same_data};
-use view_support::{expected_classes, log_of, ops, seq, text, texts, with_draft};
+use view_support::{expected_classes, log_of, ops, seq, text, with_draft};
 
 /// The classes that the shape check is the judge of.
 fn is_shape(class: &str) -> bool {
@@ -15,75 +16,6 @@ fn is_shape(class: &str) -> bool {
 
 fn append_class(kind: &str, data: &str) -> Option<&'static str> {
     with_draft(kind, data, None, |draft, _| check_append(&draft).err().map(|error| error.class()))
-}
-
-#[test]
-fn seeds_are_refused_as_upstream_refuses_them() {
-    let mut refused = 0;
-    for (case, op) in ops(&["04", "05", "22"]) {
-        if op["op"] != "create" || op.get("seedJsonl").is_none() {
-            continue;
-        }
-        let classes = expected_classes(&op);
-        let stop = op["expect"]["err"]["index"].as_u64().map_or(usize::MAX, |index| index as usize);
-        let mut found = None;
-        for (index, line) in texts(&op, "seedJsonl").into_iter().enumerate() {
-            let Ok((value, checks)) = Json::parse(line) else { continue };
-            let Ok((_, _, draft)) = read_event(value, checks.loose) else { continue };
-            if let Err(error) = check_shape(&draft) {
-                found = Some((index, error.class()));
-                break;
-            }
-        }
-        match found {
-            Some((index, class)) if index == stop => {
-                // Upstream looks at a turn/end's shape when it loads a log only; here a seed is checked too.
-                let ours = class == "LEGACY_SHAPE_MALFORMED";
-                let expected = classes.iter().any(|expected| expected == class);
-                assert!(expected || ours, "{case}: {class}, not {classes:?}");
-                refused += 1;
-            }
-            // After the event that upstream stops at, anything may follow.
-            Some((index, class)) => assert!(index > stop, "{case}: {class} at {index}"),
-            None => assert!(!classes.iter().any(|class| is_shape(class)), "{case}: accepted"),
-        }
-    }
-    assert!(refused == 0 || refused > 60, "{refused}");
-}
-
-#[test]
-fn appends_are_held_to_what_load_accepts() {
-    let mut refused = 0;
-    for (case, op) in ops(&["0", "1", "2"]) {
-        if op["op"] != "append" || op["informative"] == true {
-            continue;
-        }
-        let (kind, data) = (text(&op, "type"), text(&op, "dataJson"));
-        let Some(class) = with_draft(kind, data, None, |draft, lossless| {
-            lossless.then(|| check_append(&draft).map_err(|error| error.class()))
-        }) else {
-            continue;
-        };
-        let refused_at_load = op["expect"]["ok"]["refusedAtLoad"].as_str();
-        match class {
-            // A message without an id is not refused here: one is minted (PROTOCOL 9, item 8).
-            Ok(gap) => match refused_at_load {
-                Some("MESSAGE_NO_ID") => assert!(gap.is_some(), "{case}: {data}"),
-                Some(class) => assert!(!is_shape(class), "{case}: {class} accepted: {data}"),
-                None => assert!(expected_classes(&op).iter().all(|class| !is_shape(class)), "{case}: {data}"),
-            },
-            Err(class) => {
-                refused += 1;
-                let allowed = refused_at_load == Some(class)
-                    || refused_at_load == Some("MESSAGE_NO_ID")
-                    || expected_classes(&op)
-                        .first()
-                        .is_some_and(|expected| expected == class || !is_shape(expected));
-                assert!(allowed, "{case}: {class}: {kind} {data}");
-            }
-        }
-    }
-    assert!(refused == 0 || refused > 300, "{refused}");
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl MemoryStorage {
                 header: Some(kept.header.clone()),
                 facts: ListFacts {
                     length: log.len(),
-                    last_time: activity.last_time(),
+                    last_time: activity.last_time(log),
                     title: activity.title(log).map(|title| title.lossy().into_owned()),
                 },
                 status: Status::Ok,
@@ -112,6 +112,14 @@ impl Storage for MemoryStorage {
 
     fn write(&mut self, _: &Session) -> Written {
         Written::Done
+    }
+
+    fn durable_moved(&mut self) -> Option<(SessionId, Seq)> {
+        None
+    }
+
+    fn is_quiet(&self) -> bool {
+        true
     }
 
     fn durable(&self, _: &SessionId) -> Option<Seq> {

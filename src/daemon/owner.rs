@@ -2,15 +2,21 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::runtime::{Builder, Handle};
+
 use super::signals;
 use crate::replay::{RecordError, Recorder};
 use crate::rpc::storage::Storage;
 use crate::rpc::{Server, Settings};
-use crate::stdio::{Drained, Filled, Frame, Input, Lines, Output, Stdio, StdioError, wait, wake_pair};
+use crate::stdio::{
+    Drained, Filled, Frame, Input, Lines, Output, Stdio, StdioError, WakeFd, Waker, wait, wake_pair,
+};
 
 /// How long an end waits for a client that does not read (PROTOCOL 1).
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+/// Threads that may wait for the disk at once.
+const BLOCKING_THREADS: usize = 16;
 /// How long a wait lasts that something else than news may end.
 const TICK: Duration = Duration::from_millis(100);
 /// So much output is handed on before a chunk of input is through.
@@ -22,24 +28,31 @@ const HAND_OVER_AT: usize = 1 << 20;
 pub enum DaemonError {
     #[error(transparent)]
     Stdio(#[from] StdioError),
-    #[error("cannot listen for signals: {0}")]
-    Signals(std::io::Error),
+    #[error("cannot start threads or listen for signals: {0}")]
+    Runtime(std::io::Error),
 }
 
 /// Serves one client over `stdio` until its input ends, its output closes or a signal asks for the end.
 pub fn serve(
     stdio: Stdio,
     settings: Settings,
-    storage: impl FnOnce(crate::stdio::Waker) -> Box<dyn Storage + Send>,
+    storage: impl FnOnce(Handle, Waker) -> Box<dyn Storage + Send>,
     recorder: Option<Recorder>,
 ) -> Result<(), DaemonError> {
     let (waker, wake) = wake_pair()?;
-    let end_asked = signals::listen(waker.clone()).map_err(DaemonError::Signals)?;
+    // Signals, timers and work that waits; never the standard streams.
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .map_err(DaemonError::Runtime)?;
+    let end_asked = signals::listen(runtime.handle(), waker.clone()).map_err(DaemonError::Runtime)?;
     let mut owner = Owner {
         lines: Lines::new(settings.wire.max_message_bytes),
         output: Output::new(stdio.output, settings.wire.max_queued_bytes, waker.clone())?,
         step_by_step: settings.clock.is_fixed(),
-        server: Server::new(settings, storage(waker)),
+        server: Server::new(settings, storage(runtime.handle().clone(), waker)),
         recorder,
         unread: false,
     };
@@ -47,18 +60,20 @@ pub fn serve(
     let mut ended = false;
     let mut patience = Patience::new(LAST_WORDS);
     loop {
-        let blocked = owner.is_blocked();
+        let (blocked, full) = (owner.is_blocked(), owner.output.over_bound());
         let wanted = if blocked || owner.unread { None } else { input.poll_fd() };
-        let pause = match (blocked, owner.unread) {
+        let pause = match (blocked, full) {
+            (_, false) if owner.server.has_more() => Some(Duration::ZERO),
             (true, _) => Some(TICK), // to see the end of an input that is not read now
-            (false, true) => Some(Duration::ZERO),
-            (false, false) => None,
+            (false, _) => owner.unread.then_some(Duration::ZERO),
         };
         let ready = wait(wanted, &wake, owner.output.poll_fd(), pause)?;
         if ready.output_gone || owner.output.closed() || end_asked.is_set() {
             break;
         }
-        owner.server.advance();
+        if !full {
+            owner.server.advance();
+        }
         if ready.input {
             match input.fill(&mut owner.lines) {
                 Ok(Filled::Bytes(_) | Filled::NotReady) => {}
@@ -71,16 +86,17 @@ pub fn serve(
         }
         owner.carry_out(|| wake_is_enough(&wake));
         owner.hand_over();
-        if ended && !owner.unread {
+        if ended && !owner.unread && !owner.server.has_more() {
             break;
         }
         // The client is gone, or as good as gone, while somebody else keeps its end of stdout open.
-        let gone = ended || (owner.unread && input.hung_up());
+        let gone = owner.output.over_bound() && (ended || input.hung_up());
         if patience.is_over(gone.then(|| owner.output.queued_bytes())) {
             break;
         }
     }
     owner.finish(&wake);
+    runtime.shutdown_background();
     Ok(())
 }
 
@@ -107,7 +123,7 @@ impl Patience {
 }
 
 /// Waits until some other thread has news.
-fn wake_is_enough(wake: &crate::stdio::WakeFd) {
+fn wake_is_enough(wake: &WakeFd) {
     let _ = wait(None, wake, None, Some(TICK));
 }
 
@@ -150,10 +166,7 @@ impl Owner {
                 }
             }
             if self.step_by_step {
-                while !self.server.is_idle() {
-                    pause();
-                    self.server.advance();
-                }
+                self.run_dry(&pause, None);
             }
             if self.recorder.is_some() {
                 self.hand_over();
@@ -161,8 +174,32 @@ impl Owner {
         }
     }
 
-    /// Gives what is ready to the writer.
+    /// Goes on until nothing waits any more, or until `patience` with a client that does not read is over.
+    fn run_dry(&mut self, pause: &impl Fn(), mut patience: Option<&mut Patience>) {
+        loop {
+            match &mut patience {
+                Some(patience) if self.output.over_bound() => {
+                    pause();
+                    if patience.is_over(Some(self.output.queued_bytes())) {
+                        return;
+                    }
+                    continue;
+                }
+                _ => self.server.advance(),
+            }
+            self.hand_over();
+            if self.server.is_idle() {
+                return;
+            }
+            if !self.server.has_more() {
+                pause();
+            }
+        }
+    }
+
+    /// Ends a turn, and gives what is ready to the writer.
     fn hand_over(&mut self) {
+        self.server.settle();
         let Some(out) = self.server.output() else { return };
         if out.is_empty() {
             return;
@@ -182,22 +219,17 @@ impl Owner {
     }
 
     /// What was accepted is carried out, flushed and answered; a client that does not read gets 5 s.
-    fn finish(&mut self, wake: &crate::stdio::WakeFd) {
-        while !self.server.is_idle() {
-            wake_is_enough(wake);
-            self.server.advance();
-        }
+    fn finish(&mut self, wake: &WakeFd) {
+        let pause = || wake_is_enough(wake);
+        let mut patience = Patience::new(LAST_WORDS);
+        self.run_dry(&pause, Some(&mut patience));
         self.server.shut_down();
-        while !self.server.is_idle() {
-            wake_is_enough(wake);
-            self.server.advance();
-        }
+        self.run_dry(&pause, None);
         record(&mut self.recorder, Recorder::end_of_input);
         self.hand_over();
         if let Some(Err(error)) = self.recorder.take().map(Recorder::finish) {
             tracing::warn!(%error, "the recording is not whole");
         }
-        let mut patience = Patience::new(LAST_WORDS);
         while let Drained::TimedOut(left) = self.output.drain(TICK) {
             if patience.is_over(Some(left)) {
                 break;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::stdio::Waker;
@@ -20,24 +21,21 @@ impl EndAsked {
     }
 }
 
-/// Listens on a thread of its own and wakes the owner.
-pub(super) fn listen(waker: Waker) -> std::io::Result<EndAsked> {
+/// Listens on the runtime's thread and wakes the owner.
+pub(super) fn listen(runtime: &Handle, waker: Waker) -> std::io::Result<EndAsked> {
     let asked = EndAsked::default();
     let told = asked.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (mut term, mut int) = {
         let _inside = runtime.enter();
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
     };
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        runtime.block_on(async move {
-            either(&mut term, &mut int).await;
-            told.0.store(true, Ordering::Release);
-            waker.wake();
-            either(&mut term, &mut int).await;
-            std::process::exit(FORCED);
-        });
-    })?;
+    runtime.spawn(async move {
+        either(&mut term, &mut int).await;
+        told.0.store(true, Ordering::Release);
+        waker.wake();
+        either(&mut term, &mut int).await;
+        std::process::exit(FORCED);
+    });
     Ok(asked)
 }
 

@@ -240,6 +240,12 @@ impl LogWriter {
         if meta.links == 0 { Err(WriteError::Removed) } else { Ok(meta.len) }
     }
 
+    /// Whether a sync is under way.
+    #[must_use]
+    pub fn is_syncing(&self) -> bool {
+        self.syncing
+    }
+
     /// Begins to make everything committed so far durable.
     pub fn start_sync(&mut self) -> SyncStart {
         if self.syncing {

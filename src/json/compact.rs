@@ -9,7 +9,7 @@ pub fn write_compact(text: &str, out: &mut String) {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         if byte == b'"' {
-            let end = super::fault::string_end(bytes, at + 1);
+            let end = super::token::string_end(bytes, at + 1).at;
             escape_separators(text.get(at..end).unwrap_or(""), out);
             at = end;
         } else {

@@ -1,6 +1,7 @@
 //! What the scanner refuses, and where that lies.
 
 use super::string::JsonStr;
+use super::token::string_end;
 
 /// The text is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +66,7 @@ pub fn pointer_at(text: &str, offset: usize) -> String {
                 _ => key_next = true,
             },
             b'"' => {
-                at = string_end(bytes, at);
+                at = string_end(bytes, at).at;
                 if key_next {
                     if let (Some(Level::Object(key)), Some(name)) = (path.last_mut(), text.get(token..at)) {
                         *key = name;
@@ -96,16 +97,4 @@ pub fn pointer_at(text: &str, offset: usize) -> String {
         }
     }
     out
-}
-
-/// One past the closing quote of a verified string whose contents begin at `at`.
-pub(super) fn string_end(bytes: &[u8], mut at: usize) -> usize {
-    loop {
-        let rest = bytes.get(at..).unwrap_or(&[]);
-        match memchr::memchr2(b'"', b'\\', rest) {
-            Some(found) if rest.get(found) == Some(&b'"') => return at + found + 1,
-            Some(found) => at += found + 2,
-            None => return bytes.len(),
-        }
-    }
 }

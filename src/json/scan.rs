@@ -151,8 +151,8 @@ impl<'a, 's> Scanner<'a, 's> {
     pub fn key(&mut self) -> Result<JsonStr<'a>, SyntaxError> {
         self.space();
         let start = self.at.pos;
-        self.at.string().map_err(|_| self.error())?;
-        let key = JsonStr::from_verified(self.slice(Span { start, end: self.at.pos }));
+        let escaped = self.at.string().map_err(|_| self.error())?;
+        let key = JsonStr::from_scan(self.slice(Span { start, end: self.at.pos }), escaped);
         self.space();
         self.expect(b':')?;
         self.space();

@@ -7,35 +7,43 @@ use std::borrow::Cow;
 /// A string is a sequence of UTF-16 units (FORMAT 1): two are equal when their units are, whatever
 /// their escapes, and an escape may stand for half of a surrogate pair.
 #[derive(Clone, Copy, Debug)]
-pub struct JsonStr<'a>(&'a str);
+pub struct JsonStr<'a> {
+    text: &'a str,
+    /// Whether a backslash is in it: known from the scan, and asked for at every comparison.
+    escaped: bool,
+}
 
 impl<'a> JsonStr<'a> {
     /// The empty string.
-    pub const EMPTY: JsonStr<'static> = JsonStr("\"\"");
+    pub const EMPTY: JsonStr<'static> = JsonStr { text: "\"\"", escaped: false };
 
     /// `text` must be a JSON string with its quotes, as the scanner left it.
     pub(crate) fn from_verified(text: &'a str) -> Self {
-        Self(text)
+        Self { text, escaped: memchr::memchr(b'\\', text.as_bytes()).is_some() }
+    }
+
+    /// The same, where the scan has told whether it holds an escape.
+    pub(super) fn from_scan(text: &'a str, escaped: bool) -> Self {
+        Self { text, escaped }
     }
 
     /// The text with its quotes.
     pub fn text(self) -> &'a str {
-        self.0
+        self.text
     }
 
     fn inner(self) -> &'a str {
-        self.0.get(1..self.0.len().saturating_sub(1)).unwrap_or("")
+        self.text.get(1..self.text.len().saturating_sub(1)).unwrap_or("")
     }
 
     /// Whether it has no units.
     pub fn is_empty(self) -> bool {
-        self.0.len() <= 2
+        self.text.len() <= 2
     }
 
     /// The contents when no escape is in them.
     pub fn plain(self) -> Option<&'a str> {
-        let inner = self.inner();
-        memchr::memchr(b'\\', inner.as_bytes()).is_none().then_some(inner)
+        (!self.escaped).then(|| self.inner())
     }
 
     /// Whether it spells `other`.
@@ -75,7 +83,7 @@ impl<'a> JsonStr<'a> {
         if let Some(plain) = self.plain() {
             return Cow::Borrowed(plain.as_bytes());
         }
-        let mut out = Vec::with_capacity(self.0.len());
+        let mut out = Vec::with_capacity(self.text.len());
         for unit in char::decode_utf16(self.units()) {
             match unit {
                 Ok(c) => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),

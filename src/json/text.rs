@@ -1,9 +1,13 @@
 //! Verified JSON text, walked by position.
 
-use super::fault::{SyntaxError, string_end};
+use super::fault::SyntaxError;
 use super::scan::{Checks, Scanner, Scratch};
 use super::string::JsonStr;
-use super::{MAX_SAFE_INTEGER, write_compact};
+use super::token::string_end;
+use super::write_compact;
+
+/// The largest integer that a double holds exactly: 2^53 - 1.
+pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 /// The six kinds of JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +70,7 @@ impl<'a> Json<'a> {
 
     /// The string, if it is one.
     pub fn as_str(self) -> Option<JsonStr<'a>> {
-        (self.first() == b'"').then_some(JsonStr::from_verified(self.0))
+        (self.first() == b'"').then(|| JsonStr::from_scan(self.0, string_end(self.0.as_bytes(), 1).escaped))
     }
 
     /// Whether it is the string `other`.
@@ -157,8 +161,9 @@ impl<'a> Walk<'a> {
 
     fn string(&mut self) -> JsonStr<'a> {
         let start = self.at;
-        self.at = string_end(self.text.as_bytes(), start + 1);
-        JsonStr::from_verified(self.text.get(start..self.at).unwrap_or("\"\""))
+        let end = string_end(self.text.as_bytes(), start + 1);
+        self.at = end.at;
+        JsonStr::from_scan(self.text.get(start..end.at).unwrap_or("\"\""), end.escaped)
     }
 
     fn colon(&mut self) {
@@ -171,7 +176,7 @@ impl<'a> Walk<'a> {
         let bytes = self.text.as_bytes();
         let start = self.at;
         match self.peek() {
-            b'"' => self.at = string_end(bytes, start + 1),
+            b'"' => self.at = string_end(bytes, start + 1).at,
             b'{' | b'[' => {
                 let mut depth = 0usize;
                 while let Some(&byte) = bytes.get(self.at) {
@@ -184,7 +189,7 @@ impl<'a> Walk<'a> {
                                 break;
                             }
                         }
-                        b'"' => self.at = string_end(bytes, self.at),
+                        b'"' => self.at = string_end(bytes, self.at).at,
                         _ => {}
                     }
                 }

@@ -215,3 +215,52 @@ fn number_end(bytes: &[u8], at: usize) -> (Result<usize, usize>, bool) {
     suspect |= end.is_ok_and(|end| end - at > SURELY_FINITE);
     (end, suspect)
 }
+
+/// Where a verified string ends.
+#[derive(Clone, Copy)]
+pub(super) struct StringEnd {
+    /// One past the closing quote.
+    pub(super) at: usize,
+    /// An escape is in it.
+    pub(super) escaped: bool,
+}
+
+/// The end of a verified string whose contents begin at `at`.
+#[inline]
+pub(super) fn string_end(bytes: &[u8], at: usize) -> StringEnd {
+    // Keys and ids end within a few words; what is longer is left to the vectorised search.
+    let mut pos = at;
+    for _ in 0..4 {
+        let Some(chunk) = bytes.get(pos..).and_then(|rest| rest.first_chunk::<8>()) else { break };
+        let word = u64::from_le_bytes(*chunk);
+        let stops = string_stops(word);
+        if stops == 0 {
+            pos += 8;
+            continue;
+        }
+        let skip = stops.trailing_zeros() & !7;
+        pos += (skip / 8) as usize;
+        if (word >> skip) as u8 == b'"' {
+            return StringEnd { at: pos + 1, escaped: false };
+        }
+        break;
+    }
+    long_string_end(bytes, pos)
+}
+
+fn long_string_end(bytes: &[u8], mut at: usize) -> StringEnd {
+    let mut escaped = false;
+    loop {
+        let rest = bytes.get(at..).unwrap_or(&[]);
+        match memchr::memchr2(b'"', b'\\', rest) {
+            Some(found) if rest.get(found) == Some(&b'"') => {
+                return StringEnd { at: at + found + 1, escaped };
+            }
+            Some(found) => {
+                escaped = true;
+                at += found + 2;
+            }
+            None => return StringEnd { at: bytes.len(), escaped },
+        }
+    }
+}

@@ -6,8 +6,8 @@
 use jsonrpsee::core::RpcResult;
 use jsonrpsee::proc_macros::rpc;
 
+use super::greeting::InitializeResult;
 use super::params::*;
-use super::raw::RawJson;
 use super::results::*;
 
 /// The methods of the daemon.
@@ -15,7 +15,7 @@ use super::results::*;
 pub trait SessionApi {
     /// ACP's handshake; fixes the dialect.
     #[method(name = "initialize", with_extensions)]
-    fn initialize(&self, params: InitializeParams) -> RpcResult<RawJson>;
+    fn initialize(&self, params: InitializeParams) -> RpcResult<InitializeResult>;
 
     /// Makes a session.
     #[method(name = "session/new", aliases = ["_session/new"], with_extensions)]

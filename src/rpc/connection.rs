@@ -1,12 +1,16 @@
 //! What one connection has agreed on: dialect, notifications, spelling (PROTOCOL 2).
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::json::{Json, Type};
 use crate::log::Kind;
 
 use super::error::{Code, WireError};
 
 /// The spelling of params and results.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Dialect {
     /// Native members at the root.
     #[default]
@@ -15,14 +19,16 @@ pub enum Dialect {
     Acp,
 }
 
-impl Dialect {
-    /// Its name on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Acp => "acp",
-        }
-    }
+/// The params that ACP itself has, for each session method that it defines. In the acp dialect these
+/// stand at the root and all others under `_meta.sessiond`.
+pub(super) fn acp_params(method: &str) -> Option<&'static [&'static str]> {
+    Some(match method {
+        "session/new" => &["cwd"],
+        "session/list" => &["cwd", "cursor"],
+        "session/load" | "session/resume" | "session/fork" => &["sessionId", "cwd"],
+        "session/close" | "session/delete" => &["sessionId"],
+        _ => return None,
+    })
 }
 
 /// The notifications that can be asked for.

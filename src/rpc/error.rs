@@ -10,13 +10,25 @@ use crate::json::quote;
 use crate::log::EnvelopeError;
 use crate::session::Refusal;
 
-/// The stable names, with their numbers and what they mean.
+/// What kind of JSON value a fact is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FactKind {
+    Text,
+    /// A seq, a count, a time: a safe integer from 0 on.
+    Count,
+    CountOrNull,
+    Flag,
+    Any,
+}
+
+/// The stable names, with their numbers, their facts and what they mean. A `?` after a fact's name: it
+/// may be absent.
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])* $name:ident = $number:literal, $text:literal;)*) => {
+    ($(#[doc = $doc:literal] $name:ident = $number:literal, $text:literal { $($fact:literal: $kind:ident),* };)*) => {
         /// The stable name of an error: `error.data.code`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         pub enum Code {
-            $($(#[doc = $doc])* #[serde(rename = $text)] $name,)*
+            $(#[doc = $doc] #[serde(rename = $text)] $name,)*
         }
 
         impl Code {
@@ -32,57 +44,67 @@ macro_rules! codes {
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
+
+            /// What it means.
+            pub(super) fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $doc,)* }.trim_start()
+            }
+
+            /// What `data` holds beside the name.
+            pub(super) fn facts(self) -> &'static [(&'static str, FactKind)] {
+                match self { $(Self::$name => &[$(($fact, FactKind::$kind)),*],)* }
+            }
         }
     };
 }
 
 codes! {
     /// Not JSON, or not UTF-8.
-    ParseError = -32700, "PARSE_ERROR";
+    ParseError = -32700, "PARSE_ERROR" {};
     /// Not a request; a batch; a second `initialize`.
-    InvalidRequest = -32600, "INVALID_REQUEST";
+    InvalidRequest = -32600, "INVALID_REQUEST" {};
     /// A line over `maxMessageBytes`.
-    MessageTooLarge = -32600, "MESSAGE_TOO_LARGE";
+    MessageTooLarge = -32600, "MESSAGE_TOO_LARGE" { "limit": Text, "max": Count };
     /// No such method here.
-    MethodNotFound = -32601, "METHOD_NOT_FOUND";
+    MethodNotFound = -32601, "METHOD_NOT_FOUND" { "method": Text, "reason?": Text };
     /// Params do not fit the method.
-    InvalidParams = -32602, "INVALID_PARAMS";
+    InvalidParams = -32602, "INVALID_PARAMS" { "field?": Text, "type?": Text, "index?": Count };
     /// A bug.
-    Internal = -32603, "INTERNAL";
+    Internal = -32603, "INTERNAL" {};
     /// By `$/cancel_request`.
-    RequestCancelled = -32800, "REQUEST_CANCELLED";
+    RequestCancelled = -32800, "REQUEST_CANCELLED" {};
     /// Not live; for load, resume, inspect: not stored.
-    SessionNotFound = -32002, "SESSION_NOT_FOUND";
+    SessionNotFound = -32002, "SESSION_NOT_FOUND" { "sessionId": Text, "stored?": Flag };
     /// That instance is not the live one.
-    SessionNotLive = -31001, "SESSION_NOT_LIVE";
+    SessionNotLive = -31001, "SESSION_NOT_LIVE" { "sessionId": Text, "instanceId": Text };
     /// The id is live or stored.
-    SessionAlreadyExists = -31002, "SESSION_ALREADY_EXISTS";
+    SessionAlreadyExists = -31002, "SESSION_ALREADY_EXISTS" { "sessionId": Text, "live": Flag, "parentSession?": Text, "inheritedEventCount": Count, "nextSeq": Count };
     /// Not the seq of an event.
-    InvalidBoundary = -31003, "INVALID_BOUNDARY";
+    InvalidBoundary = -31003, "INVALID_BOUNDARY" { "boundary": Text, "lastSeq": CountOrNull };
     /// The boundary is inside an open turn.
-    OpenTurn = -31004, "OPEN_TURN";
+    OpenTurn = -31004, "OPEN_TURN" { "boundary": Count, "turn": Any };
     /// `expectedSeq` is not the log's length.
-    SeqConflict = -31005, "SEQ_CONFLICT";
+    SeqConflict = -31005, "SEQ_CONFLICT" { "expected": Count, "actual": Count };
     /// The payload would not survive a JSON round trip.
-    LossyJson = -31010, "LOSSY_JSON";
+    LossyJson = -31010, "LOSSY_JSON" { "pointer": Text, "index?": Count };
     /// Envelope, message, header or `turn/end` shape; retired type.
-    InvalidEvent = -31011, "INVALID_EVENT";
+    InvalidEvent = -31011, "INVALID_EVENT" { "rule": Text, "pointer?": Text, "expected?": Count, "actual?": Count, "index?": Count };
     /// Neither known, declared nor ignorable.
-    UnknownEventType = -31012, "UNKNOWN_EVENT_TYPE";
+    UnknownEventType = -31012, "UNKNOWN_EVENT_TYPE" { "type": Text, "index?": Count };
     /// Marker, provenance, range or rewrite rule.
-    InvalidSurface = -31013, "INVALID_SURFACE";
+    InvalidSurface = -31013, "INVALID_SURFACE" { "rule": Text, "index?": Count };
     /// Turn/step/tool relation.
-    InvariantViolation = -31014, "INVARIANT_VIOLATION";
+    InvariantViolation = -31014, "INVARIANT_VIOLATION" { "rule": Text, "index?": Count };
     /// Stored log of another version, or with retired or unknown required events.
-    FormatUnsupported = -31020, "FORMAT_UNSUPPORTED";
+    FormatUnsupported = -31020, "FORMAT_UNSUPPORTED" { "sessionId": Text, "direction": Text };
     /// Stored log that cannot be trusted.
-    SessionCorrupt = -31021, "SESSION_CORRUPT";
+    SessionCorrupt = -31021, "SESSION_CORRUPT" { "sessionId": Text, "rule": Text, "line": Count, "offset": Count };
     /// Another process owns it.
-    SessionLocked = -31022, "SESSION_LOCKED";
+    SessionLocked = -31022, "SESSION_LOCKED" { "sessionId": Text, "pid?": Count, "since?": Count };
     /// I/O error; retryable.
-    StorageFailed = -31023, "STORAGE_FAILED";
+    StorageFailed = -31023, "STORAGE_FAILED" { "errno": Text, "committed": Flag, "reason?": Text };
     /// A limit; `data.limit` names it.
-    LimitExceeded = -31024, "LIMIT_EXCEEDED";
+    LimitExceeded = -31024, "LIMIT_EXCEEDED" { "limit": Text, "max": Count, "use?": Text, "index?": Count };
 }
 
 /// An error on its way to the client.

@@ -3,19 +3,25 @@
 //! [`Server`] takes the lines of one client and gives lines back. It knows no file descriptor: bytes
 //! come in and go out as arguments, and what waits for the disk goes through [`storage::Storage`].
 
+pub mod acp;
 mod ambient;
 mod api;
 mod connection;
 mod envelope;
 mod error;
+pub mod greeting;
 mod methods;
 mod misfit;
 pub mod params;
 mod raw;
+mod replaying;
 pub mod results;
+pub mod schema;
 mod server;
 mod service;
+pub mod shapes;
 pub mod storage;
+mod turn;
 mod waiting;
 
 pub use ambient::{Clock, IdSource, iso8601};
@@ -23,6 +29,7 @@ pub use api::SessionApiServer;
 pub use connection::{DeclaredType, Dialect, Notice, UPDATE};
 pub use envelope::{EnvelopeFault, Incoming, Member, Request};
 pub use error::{Code, WireError};
+pub use methods::METHODS;
 pub use raw::RawJson;
 pub use server::Server;
 pub use service::{Settings, WireLimits};

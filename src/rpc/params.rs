@@ -6,8 +6,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::greeting::ClientCapabilities;
 use super::raw::{RawJson, given};
-use super::results::EventSchema;
+use super::shapes::{AnyObject, EventSchema, RequestId, SurfaceOp};
 
 /// Defines a params type: camelCase members, `_meta` allowed and ignored.
 macro_rules! params {
@@ -27,6 +28,7 @@ macro_rules! params {
             $($(#[$attr])* pub $field: $type,)*
             #[doc = "Ignored unless a member of it is named by the protocol."]
             #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+            #[schemars(with = "Option<AnyObject>")]
             pub ext: Option<RawJson>,
         }
     };
@@ -60,12 +62,16 @@ pub enum ReplayMode {
 }
 
 params! {
-    /// `initialize`
+    /// The params of `initialize`.
     open InitializeParams {
         /// ACP's version, an integer; 1 is answered to any.
         #[schemars(with = "i64")]
         protocol_version: RawJson,
+        /// What the client can show, and under `_meta.sessiond` what it asks of this daemon.
+        #[schemars(with = "Option<ClientCapabilities>")]
         client_capabilities: Option<RawJson>,
+        /// Name and version of the client; not read.
+        #[schemars(with = "Option<AnyObject>")]
         client_info: Option<RawJson>,
     }
 }
@@ -75,28 +81,37 @@ params! {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct NewMeta {
+    /// The session that the seed was cut from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_session: Option<String>,
     /// How many of the seed's events come from the parent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed_length: Option<u64>,
+    /// The working directory; equal to the param `cwd` when both are given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// Milliseconds since the Unix epoch; now when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<u64>,
+    /// Only `subagent`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("const" = "subagent"))]
     pub origin: Option<String>,
+    /// How deep in delegation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delegation_depth: Option<u64>,
+    /// A front-end's own name of the agent's set-up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_preset: Option<String>,
 }
 
 params! {
-    /// `session/new`
+    /// The params of `session/new`.
     open NewParams {
+        /// The id of the new session; minted when left out.
         #[serde(skip_serializing_if = "Option::is_none")]
         session_id: Option<String>,
+        /// The working directory: an absolute path. ACP requires it.
         #[serde(skip_serializing_if = "Option::is_none")]
         cwd: Option<String>,
         /// Whole events, numbered from 0.
@@ -104,34 +119,48 @@ params! {
         #[schemars(with = "Option<Vec<EventSchema>>")]
         seed: Option<RawJson>,
         #[serde(skip_serializing_if = "Option::is_none")]
+        /// What the header is to say, and which part of the seed is the parent's.
         #[schemars(with = "Option<NewMeta>")]
         meta: Option<RawJson>,
+        /// Whether appends must keep the turn/step/tool relations.
         #[serde(skip_serializing_if = "Option::is_none")]
         invariants: Option<InvariantsMode>,
+        /// Never stored, gone after close.
         #[serde(skip_serializing_if = "Option::is_none")]
         ephemeral: Option<bool>,
     }
 }
 
 params! {
-    /// `session/append`
+    /// The params of `session/append`.
     strict AppendParams {
+        /// The session.
         session_id: String,
+        /// A known event type, a declared one, or any with `ignorable`.
         #[serde(rename = "type")]
         #[schemars(with = "String")]
         kind: RawJson,
+        /// The payload: any JSON value without -0, numbers beyond a double, or duplicate keys.
         data: RawJson,
+        /// How a message joins the surface; null is not absence.
         #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "SurfaceOp")]
         surface_op: Option<RawJson>,
+        /// The earlier events that a message was made from; null is not absence.
         #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Vec<u64>", extend("uniqueItems" = true))]
         source_event_seqs: Option<RawJson>,
+        /// Readers that do not know the type may pass the event over: true or absent.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "Option<bool>")]
+        #[schemars(with = "Option<bool>", extend("enum" = [true, null]))]
         ignorable: Option<RawJson>,
+        /// Appends only if this is the log's length; makes a retry safe.
         #[serde(skip_serializing_if = "Option::is_none")]
         expected_seq: Option<u64>,
+        /// The instance that the caller means; another one is `SESSION_NOT_LIVE`.
         #[serde(skip_serializing_if = "Option::is_none")]
         instance_id: Option<String>,
+        /// Answers only once the events are on stable storage.
         #[serde(skip_serializing_if = "Option::is_none")]
         durable: Option<bool>,
     }
@@ -142,84 +171,110 @@ params! {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct BatchEvent {
+    /// A known event type, a declared one, or any with `ignorable`.
     #[serde(rename = "type")]
     #[schemars(with = "String")]
     pub kind: RawJson,
+    /// The payload: any JSON value without -0, numbers beyond a double, or duplicate keys.
     pub data: RawJson,
+    /// How a message joins the surface; null is not absence.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SurfaceOp")]
     pub surface_op: Option<RawJson>,
+    /// The earlier events that a message was made from; null is not absence.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<u64>", extend("uniqueItems" = true))]
     pub source_event_seqs: Option<RawJson>,
+    /// Readers that do not know the type may pass the event over: true or absent.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<bool>")]
+    #[schemars(with = "bool", extend("const" = true))]
     pub ignorable: Option<RawJson>,
 }
 
 params! {
-    /// `session/append_batch`
+    /// The params of `session/append_batch`.
     strict AppendBatchParams {
+        /// The session.
         session_id: String,
+        /// In the order in which they are appended.
         events: Vec<BatchEvent>,
+        /// Appends only if this is the log's length; makes a retry safe.
         #[serde(skip_serializing_if = "Option::is_none")]
         expected_seq: Option<u64>,
+        /// The instance that the caller means; another one is `SESSION_NOT_LIVE`.
         #[serde(skip_serializing_if = "Option::is_none")]
         instance_id: Option<String>,
+        /// Answers only once the events are on stable storage.
         #[serde(skip_serializing_if = "Option::is_none")]
         durable: Option<bool>,
     }
 }
 
 params! {
-    /// `session/interrupt`
+    /// The params of `session/interrupt`.
     strict InterruptParams {
+        /// The session.
         session_id: String,
+        /// The instance that the caller means; another one is `SESSION_NOT_LIVE`.
         #[serde(skip_serializing_if = "Option::is_none")]
         instance_id: Option<String>,
     }
 }
 
 params! {
-    /// `session/snapshot`
+    /// The params of `session/snapshot`.
     strict SnapshotParams {
+        /// The session.
         session_id: String,
+        /// The instance that the caller means; another one is `SESSION_NOT_LIVE`.
         #[serde(skip_serializing_if = "Option::is_none")]
         instance_id: Option<String>,
         /// An inclusive event seq.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<u64>")]
         boundary: Option<RawJson>,
+        /// What to do with a boundary inside an open turn; reject when left out.
         #[serde(skip_serializing_if = "Option::is_none")]
         on_open_turn: Option<OpenTurnPolicy>,
     }
 }
 
 params! {
-    /// `session/fork`
+    /// The params of `session/fork`.
     open ForkParams {
+        /// The session.
         session_id: String,
+        /// Checked to be absolute, and not used: a child has its source's. ACP requires it.
         #[serde(skip_serializing_if = "Option::is_none")]
         cwd: Option<String>,
+        /// The instance that the caller means; another one is `SESSION_NOT_LIVE`.
         #[serde(skip_serializing_if = "Option::is_none")]
         instance_id: Option<String>,
         /// An inclusive event seq.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<u64>")]
         boundary: Option<RawJson>,
+        /// The id of the child; minted when left out.
         #[serde(skip_serializing_if = "Option::is_none")]
         child_session_id: Option<String>,
+        /// What to do with a boundary inside an open turn; reject when left out.
         #[serde(skip_serializing_if = "Option::is_none")]
         on_open_turn: Option<OpenTurnPolicy>,
+        /// Whether appends must keep the turn/step/tool relations.
         #[serde(skip_serializing_if = "Option::is_none")]
         invariants: Option<InvariantsMode>,
+        /// Never stored, gone after close.
         #[serde(skip_serializing_if = "Option::is_none")]
         ephemeral: Option<bool>,
     }
 }
 
 params! {
-    /// `session/events`
+    /// The params of `session/events`.
     strict EventsParams {
+        /// The session.
         session_id: String,
+        /// The first event.
         #[serde(skip_serializing_if = "Option::is_none")]
         from_seq: Option<u64>,
         /// Exclusive.
@@ -236,9 +291,11 @@ params! {
         reverse: Option<bool>,
         /// Most events in the answer.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1))]
         limit: Option<u64>,
         /// Most bytes of events in the answer; at least one event is given.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1))]
         max_bytes: Option<u64>,
     }
 }
@@ -254,23 +311,27 @@ pub struct Since {
 }
 
 params! {
-    /// `session/messages`
+    /// The params of `session/messages`.
     strict MessagesParams {
+        /// The session.
         session_id: String,
         /// The state after that event.
         #[serde(skip_serializing_if = "Option::is_none")]
         through_seq: Option<u64>,
+        /// Only messages that a reader who stands there lacks.
         #[serde(skip_serializing_if = "Option::is_none")]
         since: Option<Since>,
         /// Most bytes of messages in the answer; at least one message is given.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1))]
         max_bytes: Option<u64>,
     }
 }
 
 params! {
-    /// `session/surface` and `session/request`
+    /// The params of `session/surface` and `session/request`.
     strict ThroughParams {
+        /// The session.
         session_id: String,
         /// The state after that event.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -279,21 +340,25 @@ params! {
 }
 
 params! {
-    /// `session/info` and `session/flush`
+    /// The params of `session/info` and `session/flush`.
     strict SessionParams {
+        /// The session.
         session_id: String,
     }
 }
 
 params! {
-    /// `session/list`
+    /// The params of `session/list`.
     open ListParams {
         /// Only sessions of that working directory.
         #[serde(skip_serializing_if = "Option::is_none")]
         cwd: Option<String>,
+        /// The `nextCursor` of the page before.
         #[serde(skip_serializing_if = "Option::is_none")]
         cursor: Option<String>,
+        /// Most sessions in the answer.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1))]
         limit: Option<u64>,
         /// Only live sessions, in creation order, unpaged.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -305,45 +370,68 @@ params! {
 }
 
 params! {
-    /// `session/load`
+    /// The params of `session/load`.
     open LoadParams {
+        /// The session.
         session_id: String,
+        /// Checked to be absolute, and not used: the stored one stays. ACP requires it.
         #[serde(skip_serializing_if = "Option::is_none")]
         cwd: Option<String>,
+        /// Whether the history is streamed first; updates when left out in acp, none in native.
         #[serde(skip_serializing_if = "Option::is_none")]
         replay: Option<ReplayMode>,
+        /// Whether appends must keep the turn/step/tool relations.
         #[serde(skip_serializing_if = "Option::is_none")]
         invariants: Option<InvariantsMode>,
     }
 }
 
 params! {
-    /// `session/resume`
+    /// The params of `session/resume`.
     open ResumeParams {
+        /// The session.
         session_id: String,
+        /// Checked to be absolute, and not used: the stored one stays. ACP requires it.
         #[serde(skip_serializing_if = "Option::is_none")]
         cwd: Option<String>,
+        /// Whether appends must keep the turn/step/tool relations.
         #[serde(skip_serializing_if = "Option::is_none")]
         invariants: Option<InvariantsMode>,
     }
 }
 
 params! {
-    /// `session/inspect`
+    /// The params of `session/inspect`.
     strict InspectParams {
+        /// The session.
         session_id: String,
+        /// The first event.
         #[serde(skip_serializing_if = "Option::is_none")]
         from_seq: Option<u64>,
+        /// Most events in the answer.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1))]
         limit: Option<u64>,
+        /// Most bytes of events in the answer; at least one event is given.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1))]
         max_bytes: Option<u64>,
     }
 }
 
 params! {
-    /// `session/close` and `session/delete`
+    /// The params of `session/close` and `session/delete`.
     open EndParams {
+        /// The session.
         session_id: String,
+    }
+}
+
+params! {
+    /// The params of the `$/cancel_request` notification.
+    open CancelParams {
+        /// The id of the request that is to end.
+        #[schemars(with = "RequestId")]
+        request_id: RawJson,
     }
 }

@@ -4,15 +4,16 @@ use schemars::JsonSchema;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::params::InvariantsMode;
+use super::params::{InvariantsMode, Since};
 use super::raw::RawJson;
+use super::shapes::{EventSchema, MessageSchema, RequestHeader, SessionUpdate};
 
 /// Defines a result type: camelCase members, absent where there is nothing to say.
 macro_rules! result {
-    ($(#[doc = $doc:literal])* $name:ident { $($(#[$attr:meta])* $field:ident : $type:ty,)* }) => {
-        $(#[doc = $doc])*
+    ($(#[$meta:meta])* $name:ident { $($(#[$attr:meta])* $field:ident : $type:ty,)* }) => {
         #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "camelCase")]
+        $(#[$meta])*
         #[allow(missing_docs)]
         pub struct $name { $($(#[$attr])* pub $field: $type,)* }
     };
@@ -20,17 +21,25 @@ macro_rules! result {
 
 /// Defines *Opened* and the results that are *Opened* and more (flattening would cost the raw texts).
 macro_rules! opened {
-    ($(#[doc = $doc:literal])* $name:ident { $($(#[$attr:meta])* $field:ident : $type:ty,)* }) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[$attr:meta])* $field:ident : $type:ty,)* }) => {
         result! {
-            $(#[doc = $doc])*
+            $(#[$meta])*
             $name {
+                /// The session.
                 session_id: String,
+                /// This life of the session: anew each time that it becomes live.
                 instance_id: String,
+                /// What was fixed when the session was made.
                 header: HeaderResult,
+                /// How many of the first events come from the parent.
                 inherited_event_count: u64,
+                /// The log's length when the session became live.
                 first_live_seq: u64,
+                /// The log's length: the seq that the next event gets.
                 next_seq: u64,
+                /// Whether appends must keep the turn/step/tool relations.
                 invariants: InvariantsMode,
+                /// What this load had to mend; absent when nothing.
                 #[serde(skip_serializing_if = "Option::is_none")]
                 repaired: Option<Repaired>,
                 $($(#[$attr])* $field: $type,)*
@@ -41,19 +50,31 @@ macro_rules! opened {
 
 result! {
     /// A session's header.
+    #[schemars(rename = "SessionHeader")]
     HeaderResult {
+        /// The format version of the log.
+        #[schemars(extend("const" = 0))]
         version: u32,
+        /// The session's id.
         id: String,
+        /// Milliseconds since the Unix epoch.
         created_at: u64,
+        /// The working directory: absolute, not normalised.
         #[serde(skip_serializing_if = "Option::is_none")]
         cwd: Option<String>,
+        /// The session that it was forked from.
         #[serde(skip_serializing_if = "Option::is_none")]
         parent_session: Option<String>,
+        /// Whether it began with events of a parent.
         is_seeded: bool,
+        /// `subagent`, or absent.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("const" = "subagent"))]
         origin: Option<String>,
+        /// How deep in delegation.
         #[serde(skip_serializing_if = "Option::is_none")]
         delegation_depth: Option<u64>,
+        /// A front-end's own name of the agent's set-up.
         #[serde(skip_serializing_if = "Option::is_none")]
         agent_preset: Option<String>,
     }
@@ -75,7 +96,7 @@ opened! {
 }
 
 opened! {
-    /// `session/fork`
+    /// The result of `session/fork`.
     Forked {
         /// The seq cut at; null for an empty prefix.
         boundary: Option<u64>,
@@ -83,32 +104,44 @@ opened! {
 }
 
 result! {
-    /// `session/append`
+    /// The result of `session/append`.
     Appended {
+        /// Where the event stands.
         seq: u64,
+        /// Milliseconds since the Unix epoch, as the event says.
         time: i64,
+        /// The id minted for a message that came without one.
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
+        /// The log held exactly this event there already; nothing was committed.
         #[serde(skip_serializing_if = "is_false", default)]
+        #[schemars(extend("const" = true))]
         duplicate: bool,
     }
 }
 
 result! {
-    /// `session/append_batch`
+    /// The result of `session/append_batch`.
     AppendedBatch {
+        /// Where the first event stands.
         first_seq: u64,
+        /// How many events.
         count: u64,
+        /// Milliseconds since the Unix epoch, as the first event says.
         time: i64,
+        /// The log held exactly these events there already; nothing was committed.
         #[serde(skip_serializing_if = "is_false", default)]
+        #[schemars(extend("const" = true))]
         duplicate: bool,
     }
 }
 
 result! {
-    /// `session/interrupt`
+    /// The result of `session/interrupt`.
     Interrupted {
+        /// Where the first closer stands.
         first_seq: u64,
+        /// How many closers; 0 when no turn was open.
         count: u64,
     }
 }
@@ -116,7 +149,9 @@ result! {
 result! {
     /// One session at one moment of its life.
     SourceResult {
+        /// The session.
         session_id: String,
+        /// This life of the session: anew each time that it becomes live.
         instance_id: String,
     }
 }
@@ -124,28 +159,36 @@ result! {
 result! {
     /// What a snapshot says of its seed.
     SnapshotMeta {
+        /// The session that the seed was cut from.
         parent_session: String,
+        /// How many events the seed holds.
         seed_length: u64,
+        /// The session's working directory.
         #[serde(skip_serializing_if = "Option::is_none")]
         cwd: Option<String>,
     }
 }
 
 result! {
-    /// `session/snapshot`
+    /// The result of `session/snapshot`.
     SnapshotResult {
+        /// What was cut.
         source: SourceResult,
+        /// The events up to the cut: `seed` of `session/new`.
         #[schemars(with = "Vec<EventSchema>")]
         seed: RawJson,
+        /// The `meta` that goes with it.
         meta: SnapshotMeta,
     }
 }
 
 result! {
-    /// `session/events`
+    /// The result of `session/events`.
     EventsResult {
+        /// Events, each as it was committed.
         #[schemars(with = "Vec<EventSchema>")]
         events: RawJson,
+        /// The log's length: the seq that the next event gets.
         next_seq: u64,
         /// The `fromSeq` (`toSeq` when reverse) to go on with.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -154,54 +197,73 @@ result! {
 }
 
 result! {
-    /// `session/messages`
+    /// The result of `session/messages`.
     MessagesResult {
+        /// The derived messages, in order.
         #[schemars(with = "Vec<MessageSchema>")]
         messages: RawJson,
+        /// The index of the first message given.
         from_index: u64,
+        /// How many messages there are.
         total: u64,
+        /// Grows with each replacement on the surface.
         replace_generation: u64,
+        /// The log's length: the seq that the next event gets.
         next_seq: u64,
         /// The `since` to go on with.
         #[serde(skip_serializing_if = "Option::is_none")]
-        next: Option<super::params::Since>,
+        next: Option<Since>,
     }
 }
 
 result! {
-    /// `session/surface`
+    /// The result of `session/surface`.
     SurfaceResult {
+        /// The seqs of the nodes, in order.
         nodes: Vec<u64>,
+        /// Grows with each replacement on the surface.
         replace_generation: u64,
+        /// The log's length: the seq that the next event gets.
         next_seq: u64,
     }
 }
 
 result! {
-    /// `session/request`
+    /// The result of `session/request`.
     RequestResult {
         /// The canonical request header; null before the first.
+        #[schemars(with = "Option<RequestHeader>")]
         header: Option<RawJson>,
+        /// The header's event; null before the first.
         header_seq: Option<u64>,
+        /// Why the header was written, as its event says; null before the first.
         reason: Option<RawJson>,
+        /// The latest `request/context`; null before the first.
         context: Option<RawJson>,
+        /// The derived messages, in order.
         #[schemars(with = "Vec<MessageSchema>")]
         messages: RawJson,
+        /// The log's length: the seq that the next event gets.
         next_seq: u64,
     }
 }
 
 opened! {
-    /// `session/info`
+    /// The result of `session/info`.
     InfoResult {
         /// The number of the open turn.
+        #[schemars(with = "Option<f64>")]
         open_turn: Option<RawJson>,
         /// The number of the open step.
+        #[schemars(with = "Option<f64>")]
         open_step: Option<RawJson>,
+        /// Grows with each replacement on the surface.
         replace_generation: u64,
+        /// Nodes on the surface.
         surface_length: u64,
         /// The last event on stable storage.
         durable_seq: Option<u64>,
+        /// What is not as a writer should have left it.
         warnings: Vec<String>,
     }
 }
@@ -220,44 +282,62 @@ result! {
     /// A listed session. In the acp dialect ACP's members stand at its root and the others under
     /// `_meta.sessiond`.
     SessionInfo {
+        /// The session.
         session_id: String,
+        /// The working directory; in acp `/` stands for none.
         #[serde(skip_serializing_if = "Option::is_none")]
         cwd: Option<String>,
+        /// The last title.
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<String>,
         /// ISO 8601, UTC: the time of the last event that is no title.
         #[serde(skip_serializing_if = "Option::is_none")]
         updated_at: Option<String>,
+        /// Milliseconds since the Unix epoch.
         created_at: u64,
+        /// The session that it was forked from.
         #[serde(skip_serializing_if = "Option::is_none")]
         parent_session: Option<String>,
+        /// Whether it began with events of a parent.
         is_seeded: bool,
+        /// `subagent`, or absent.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("const" = "subagent"))]
         origin: Option<String>,
+        /// Whether it is live in this daemon.
         live: bool,
+        /// Whether it can be opened.
         status: Status,
+        /// Why not.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
 }
 
 result! {
-    /// `session/list`
+    /// The result of `session/list`.
     ListResult {
+        /// Newest last event first.
         sessions: Vec<SessionInfo>,
+        /// The `cursor` to go on with; absent at the end.
         #[serde(skip_serializing_if = "Option::is_none")]
         next_cursor: Option<String>,
     }
 }
 
 result! {
-    /// `session/inspect`
+    /// The result of `session/inspect`.
     InspectResult {
+        /// What was fixed when the session was made.
         header: HeaderResult,
+        /// How many of the first events come from the parent.
         inherited_event_count: u64,
+        /// The log's length: the seq that the next event gets.
         next_seq: u64,
+        /// Events, each as it was committed.
         #[schemars(with = "Vec<EventSchema>")]
         events: RawJson,
+        /// The `fromSeq` to go on with.
         #[serde(skip_serializing_if = "Option::is_none")]
         next: Option<u64>,
         /// The events with which a load would close an open turn.
@@ -265,7 +345,9 @@ result! {
         closers: RawJson,
         /// What a load would cut; null when the log ends well.
         torn_tail: Option<TornTail>,
+        /// What is wrong with the session.
         problems: Vec<String>,
+        /// Its owner, when that is another process.
         #[serde(skip_serializing_if = "Option::is_none")]
         locked_by: Option<LockedBy>,
     }
@@ -274,7 +356,9 @@ result! {
 result! {
     /// The end of a log that holds no whole record.
     TornTail {
+        /// Where it begins, in bytes.
         offset: u64,
+        /// How long it is.
         bytes: u64,
     }
 }
@@ -282,80 +366,65 @@ result! {
 result! {
     /// The process that owns a session.
     LockedBy {
+        /// The process.
         pid: u32,
+        /// Milliseconds since the Unix epoch.
         since: u64,
     }
 }
 
 result! {
-    /// `session/flush`
+    /// The result of `session/flush`.
     FlushResult {
+        /// The last event on stable storage; null when there is none.
         durable_seq: Option<u64>,
     }
 }
 
 result! {
-    /// `session/close` and `session/delete`
+    /// The result of `session/close` and `session/delete`.
     EmptyResult {}
 }
 
 result! {
-    /// The `session/event` notification.
+    /// The params of the `session/event` notification.
     EventNotice {
+        /// The session.
         session_id: String,
+        /// The event, with the very bytes of the log.
         #[schemars(with = "EventSchema")]
         event: RawJson,
     }
 }
 
 result! {
-    /// The `session/durable` notification.
+    /// The params of the `session/durable` notification.
     DurableNotice {
+        /// The session.
         session_id: String,
+        /// The last event on stable storage.
         durable_seq: u64,
     }
 }
 
 result! {
-    /// The `session/disposed` notification.
+    /// The params of the `session/disposed` notification.
     DisposedNotice {
+        /// The session.
         session_id: String,
+        /// This life of the session: anew each time that it becomes live.
         instance_id: String,
     }
 }
 
 result! {
-    /// The `session/update` notification: ACP's.
+    /// The params of the `session/update` notification: ACP's.
     UpdateNotice {
+        /// The session.
         session_id: String,
+        /// What is to be shown.
+        #[schemars(with = "SessionUpdate")]
         update: RawJson,
-    }
-}
-
-result! {
-    /// A committed event.
-    EventSchema {
-        #[serde(rename = "type")]
-        kind: String,
-        seq: u64,
-        time: i64,
-        data: RawJson,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        source_event_seqs: Option<Vec<u64>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        surface_op: Option<RawJson>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        ignorable: Option<bool>,
-    }
-}
-
-result! {
-    /// A derived message.
-    MessageSchema {
-        id: String,
-        role: String,
-        content: Vec<RawJson>,
-        source: RawJson,
     }
 }
 

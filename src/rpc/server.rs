@@ -8,16 +8,18 @@ use jsonrpsee::core::server::{MethodCallback, Methods};
 use jsonrpsee::types::{Id, Params};
 
 use super::api::SessionApiServer;
-use super::connection::Dialect;
+use super::connection::{Dialect, Notice, acp_params};
 use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
 use super::methods::{METHODS, append_direct};
 use super::misfit::misfit;
-use super::service::{Call, Found, Next, Service, Settings, Slot};
-use super::storage::{Job, JobResult, Storage};
-use super::waiting::{Queue, Waiting};
+use super::replaying::{Streaming, Streams};
+use super::service::{Call, Found, Next, Service, Settings, Slot, notify};
+use super::storage::{Job, JobResult, Storage, Written};
+use super::turn::{Fate, Touched, refuse_lines};
+use super::waiting::{Queue, Undo, Waiting};
 use crate::json::{Json, Scratch, escape_separators, quote};
-use crate::log::SessionId;
+use crate::log::{Seq, SessionId};
 
 /// The head of every response that the method table makes; ours has the id's own text.
 const TABLE_HEAD: &str = r#"{"jsonrpc":"2.0","id":0,"#;
@@ -32,6 +34,9 @@ pub struct Server {
     /// Here but for the moments in which a method runs.
     service: Option<Box<Service>>,
     queue: Queue,
+    streams: Streams,
+    /// Durable watermarks of sessions whose making is not answered yet.
+    untold: Vec<(SessionId, Seq)>,
     scratch: Scratch,
     /// Whether appends may go past the method table.
     direct: bool,
@@ -43,7 +48,16 @@ impl Server {
         let slot = Arc::new(Slot::default());
         let methods = Arc::clone(&slot).into_rpc().into();
         let service = Some(Box::new(Service::new(settings, storage)));
-        Self { methods, slot, service, queue: Queue::default(), scratch: Scratch::default(), direct: true }
+        Self {
+            methods,
+            slot,
+            service,
+            queue: Queue::default(),
+            streams: Streams::default(),
+            untold: Vec::new(),
+            scratch: Scratch::default(),
+            direct: true,
+        }
     }
 
     /// The same with every request going through the method table: what the direct path of appends is
@@ -64,12 +78,15 @@ impl Server {
         self.service.as_mut().map(|service| &mut service.out)
     }
 
-    /// Whether every request has been answered.
+    /// Whether every request has been answered and storage has nothing under way.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty()
+            && self.streams.is_empty()
+            && self.service.as_ref().is_none_or(|service| service.storage.is_quiet())
     }
 
-    /// Takes one line, without its end.
+    /// Takes one line, without its end. What it has committed is written, and may be shown, only after
+    /// [`Self::settle`].
     pub fn receive(&mut self, line: &[u8]) {
         let Ok(text) = std::str::from_utf8(line) else {
             self.refuse(
@@ -82,7 +99,9 @@ impl Server {
             return;
         }
         self.take(text, None);
-        self.settle();
+        if !self.queue.is_empty() {
+            self.work(); // jobs that need no waiting are done by now
+        }
     }
 
     /// A line was longer than `maxMessageBytes`; its bytes were not kept.
@@ -93,24 +112,50 @@ impl Server {
         self.refuse("null", &error.text("limit", "maxMessageBytes").fact("max", max));
     }
 
-    /// Goes on with what has waited for finished jobs.
+    /// Goes on with what has waited for finished jobs, and with a portion of a history.
     pub fn advance(&mut self) {
+        self.stream();
         self.settle();
     }
 
+    /// Whether [`Self::advance`] has something to do that nothing will wake the caller for.
+    pub fn has_more(&self) -> bool {
+        !self.streams.is_empty()
+    }
+
+    /// Streams a portion of a history; the load is answered after its last one.
+    fn stream(&mut self) {
+        let Some(service) = self.service.as_mut() else { return };
+        if let Some(told) = self.streams.portion(&mut service.out) {
+            service.out.push_str(&told.lines);
+            self.queue.done(told.ticket);
+        }
+    }
+
     /// The last act: every live session is let go of, flushed and unlocked. Nothing is announced: the
-    /// connection ends with the sessions.
+    /// connection ends with the sessions. Histories that are still being streamed are given up.
     pub fn shut_down(&mut self) {
+        for ticket in self.streams.give_up() {
+            self.queue.done(ticket);
+        }
         let Some(service) = self.service.as_mut() else { return };
         service.connection.silence();
         let ids: Vec<SessionId> = service.store.sessions().map(|session| session.id().clone()).collect();
         for id in ids {
-            if let Some(session) = service.end(id.as_str()).filter(|session| Service::is_stored(session)) {
-                let ticket = self.queue.wait(Waiting::Nobody { names: Vec::new() });
-                service.storage.start(ticket, Job::Release(session));
-            }
+            self.let_go(&id, true);
         }
         self.settle();
+    }
+
+    /// Closes a session for which no request asks.
+    fn let_go(&mut self, id: &SessionId, announced: bool) {
+        let Some(service) = self.service.as_mut() else { return };
+        let session = if announced { service.end(id.as_str()) } else { service.forget(id.as_str()) };
+        if let Some(session) = session.filter(|session| !session.is_ephemeral()) {
+            let names = vec![id.as_str().to_owned()];
+            let ticket = self.queue.wait(Waiting::Nobody { names });
+            service.storage.start(ticket, Job::Release(session));
+        }
     }
 
     fn take(&mut self, text: &str, resumed: Option<Resumed>) {
@@ -145,6 +190,12 @@ impl Server {
         let names = named_sessions(request, params);
         if resumed.is_none() && self.queue.is_busy(&names) {
             return self.queue.push_behind(line.into(), names);
+        }
+        if !is_append(request) {
+            self.write_turn(); // a read shows, and a fork shares, only what is written
+            if resumed.is_none() && self.queue.is_busy(&names) {
+                return self.queue.push_behind(line.into(), names);
+            }
         }
         self.call(request, params, line, names, resumed);
     }
@@ -185,7 +236,7 @@ impl Server {
             service.out.truncate(mark);
             return self.panicked(request);
         };
-        let Call { entered, next, after, found, .. } = std::mem::take(&mut service.call);
+        let Call { entered, next, after, found, slot, .. } = std::mem::take(&mut service.call);
         if let Next::Rerun(job) = next {
             let ticket = self.queue.wait(Waiting::Rerun { line: line.into(), names, found });
             return service.storage.start(ticket, job);
@@ -208,11 +259,36 @@ impl Server {
         lines.push_str(&after);
         match next {
             Next::Hold(job, undo) => {
-                let hold = Waiting::Hold { id: request.id.into(), lines, names, undo };
-                let ticket = self.queue.wait(hold);
+                let undo = undo.map_or(Undo::Nothing, Undo::Close);
+                let mut names = names;
+                names.extend(job.session().map(|id| id.as_str().to_owned()));
+                let ticket = self.queue.wait(Waiting::Hold { lines, names, undo });
                 service.storage.start(ticket, job);
             }
-            Next::Replay(_) | Next::Respond | Next::Rerun(_) => service.out.push_str(&lines),
+            Next::Durable => {
+                let id = names.first().and_then(|id| service.store.session(id).ok());
+                let slot =
+                    slot.or_else(|| id.map(|session| service.turn.touch(session.id(), session.next_seq())));
+                let start = service.out.len();
+                service.out.push_str(&lines);
+                if let Some(slot) = slot {
+                    service.turn.answered(slot, start, service.out.len(), true);
+                }
+            }
+            Next::Replay { id, opened } => {
+                let options = service.connection.acp_options(max);
+                let Ok(session) = service.store.session_mut(id.as_str()) else { return };
+                let log = session.share_log();
+                let ticket = self.queue.wait(Waiting::Nobody { names });
+                self.streams.push(Streaming::new(id, log, options, (ticket, line.into(), opened), lines));
+            }
+            Next::Respond | Next::Rerun(_) => {
+                let start = service.out.len();
+                service.out.push_str(&lines);
+                if let Some(slot) = slot {
+                    service.turn.answered(slot, start, service.out.len(), false);
+                }
+            }
         }
     }
 
@@ -237,7 +313,18 @@ impl Server {
         let method = notification.method.lossy();
         if method == "$/cancel_request" {
             let Some(id) = notification.params.get("requestId") else { return };
-            if let Some(line) = self.queue.cancel(|line| has_id(line, id)) {
+            let is_it = |line: &str| has_id(line, id);
+            let line = match self.streams.cancel(is_it) {
+                Some(streaming) => {
+                    self.queue.done(streaming.ticket);
+                    if streaming.opened {
+                        self.let_go(&streaming.session, false);
+                    }
+                    Some(streaming.line)
+                }
+                None => self.queue.cancel(is_it),
+            };
+            if let Some(line) = line {
                 // Its id as it came: another spelling of it may have cancelled it.
                 let own = Json::parse(&line).ok().and_then(|(request, _)| request.get("id"));
                 let cancelled = WireError::new(Code::RequestCancelled, "cancelled by the client");
@@ -248,18 +335,81 @@ impl Server {
         }
     }
 
-    /// Carries out what finished jobs allow, and writes what requests have committed.
-    fn settle(&mut self) {
+    /// Ends a turn: writes what requests have committed, and carries out what finished jobs allow.
+    pub fn settle(&mut self) {
+        self.write_turn();
+        self.work();
+    }
+
+    /// Carries out what finished jobs allow.
+    fn work(&mut self) {
         loop {
-            while let Some((ticket, result)) = self.finished() {
+            self.tell_durable();
+            if let Some((ticket, result)) = self.finished() {
+                self.tell_durable();
                 self.resume(ticket, result);
+            } else if let Some(line) = self.queue.next_free() {
+                self.take(&line, None);
+            } else if self.service.as_ref().is_some_and(|service| !service.turn.is_empty()) {
+                self.write_turn();
+            } else {
+                break;
             }
-            let Some(line) = self.queue.next_free() else { break };
-            self.take(&line, None);
         }
-        if let Some(service) = self.service.as_mut() {
-            for id in std::mem::take(&mut service.touched) {
-                service.write_now(&id);
+    }
+
+    /// Hands what this turn has committed to the operating system, before any of it is told.
+    fn write_turn(&mut self) {
+        let Some(service) = self.service.as_mut().filter(|service| !service.turn.is_empty()) else { return };
+        let (touched, settling) = service.turn.take();
+        let mut fates = Vec::with_capacity(touched.len());
+        for Touched { id, .. } in &touched {
+            fates.push(
+                match service.store.session(id.as_str()).map(|session| service.storage.write(session)) {
+                    Ok(Written::Done) | Err(_) => Fate::Kept,
+                    Ok(Written::Publish) => Fate::Waits,
+                    Ok(Written::Failed(error)) => Fate::Failed(error.into()),
+                },
+            );
+        }
+        let taken = settling.settle(&fates, &mut service.out);
+        for (Touched { id, from }, fate) in touched.iter().zip(&fates) {
+            if let Fate::Failed(_) = fate {
+                service.retract(id, *from);
+            }
+        }
+        for (slot, fate) in fates.iter().enumerate() {
+            let (Fate::Waits, Some(Touched { id, from })) = (fate, touched.get(slot)) else { continue };
+            let lines =
+                taken.waiting.iter().find(|(other, _)| *other == slot).map(|(_, lines)| lines.clone());
+            let Some(job) = service.publication(id, None) else { continue };
+            let names = vec![id.as_str().to_owned()];
+            let undo = Undo::Retract(id.clone(), *from);
+            let ticket = self.queue.wait(Waiting::Hold { lines: lines.unwrap_or_default(), names, undo });
+            service.storage.start(ticket, job);
+        }
+        for (slot, lines) in taken.durable {
+            let Some(Touched { id, .. }) = touched.get(slot) else { continue };
+            // Later requests of the session need not wait: only this answer does.
+            let ticket = self.queue.wait(Waiting::Hold { lines, names: Vec::new(), undo: Undo::Nothing });
+            service.storage.start(ticket, Job::Sync(id.clone()));
+        }
+        service.turn.reuse(touched, settling);
+    }
+
+    /// Tells the client how far storage has become durable, before the answers that promise it; of a
+    /// session that it does not know yet, after the answer that makes it known.
+    fn tell_durable(&mut self) {
+        let Some(service) = self.service.as_mut() else { return };
+        let mut moves = std::mem::take(&mut self.untold);
+        while let Some(moved) = service.storage.durable_moved() {
+            moves.push(moved);
+        }
+        for (id, seq) in moves {
+            if self.queue.is_untold(&id) {
+                self.untold.push((id, seq));
+            } else {
+                service.durable(&id, seq);
             }
         }
     }
@@ -271,17 +421,15 @@ impl Server {
     fn resume(&mut self, ticket: u64, result: JobResult) {
         match self.queue.done(ticket) {
             Some(Waiting::Rerun { line, found, .. }) => self.take(&line, Some((result, found))),
-            Some(Waiting::Hold { id, lines, undo, .. }) => {
+            Some(Waiting::Hold { lines, undo, .. }) => {
                 let Some(service) = self.service.as_mut() else { return };
-                match result {
-                    JobResult::Kept(Err(error)) => {
-                        if let Some(undo) = undo {
-                            service.end(undo.as_str());
-                        }
-                        write_error(&mut service.out, &id, &error.into());
-                    }
-                    _ => service.out.push_str(&lines),
+                let JobResult::Kept(Err(error)) = result else { return service.out.push_str(&lines) };
+                match undo {
+                    Undo::Nothing => {}
+                    Undo::Close(id) => drop(service.forget(id.as_str())),
+                    Undo::Retract(id, from) => service.retract(&id, from),
                 }
+                refuse_lines(&lines, &error.into(), &mut service.out);
             }
             Some(Waiting::Nobody { .. }) | None => {
                 // A load that nobody waits for must not keep the session.
@@ -302,14 +450,10 @@ impl Server {
     fn native_params(&self, request: &Request<'_>) -> Option<String> {
         let dialect = self.service.as_ref().map_or(Dialect::Native, |service| service.connection.dialect);
         let method = request.method.decode()?;
-        let own: &[&str] = match method.trim_start_matches('_') {
-            _ if dialect == Dialect::Native => return None,
-            "session/new" => &["cwd"],
-            "session/list" => &["cwd", "cursor"],
-            "session/load" | "session/resume" | "session/fork" => &["sessionId", "cwd"],
-            "session/close" | "session/delete" => &["sessionId"],
-            _ => return None,
-        };
+        if dialect == Dialect::Native {
+            return None;
+        }
+        let own = acp_params(method.trim_start_matches('_'))?;
         let mut members: Vec<(String, Json<'_>)> = Vec::new();
         for (key, value) in request.params.members() {
             let name = key.lossy();
@@ -328,6 +472,14 @@ impl Server {
 }
 
 impl Service {
+    /// Says how far a session is durable.
+    fn durable(&mut self, id: &SessionId, seq: Seq) {
+        if self.connection.wants(Notice::Durable) {
+            let params = format!("{{\"sessionId\":{},\"durableSeq\":{seq}}}", quote(id.as_str()));
+            notify(&mut self.out, self.connection.prefix, Notice::Durable.method(), &params);
+        }
+    }
+
     /// Lets go of a session that was opened for nobody.
     pub(super) fn abandon(&mut self, id: SessionId) {
         self.storage.start(0, Job::Abandon(id));

@@ -1,17 +1,21 @@
 //! The state behind the methods, and how one call runs.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use jsonrpsee::types::ErrorObjectOwned;
 
+use super::acp::{Follower, Replay, Updates};
 use super::ambient::{Clock, IdSource};
 use super::connection::{Connection, Dialect, Notice};
 use super::error::{Code, WireError};
 use super::params::InvariantsMode;
 use super::raw::RawJson;
+use super::replaying::begin_update;
 use super::results::{Face, HeaderResult, Opened, Repaired};
-use super::storage::{Job, JobResult, Storage, StorageError, StoredSummary, Written};
-use crate::json::{escape_separators, quote, quote_into};
+use super::storage::{Job, JobResult, Storage, StorageError, StoredSummary};
+use super::turn::Turn;
+use crate::json::{escape_separators, quote};
 use crate::log::{Event, Header, Offset, SessionId};
 use crate::session::{Invariants, Limits, Refusal, Session, Store};
 
@@ -82,8 +86,15 @@ pub(super) enum Next {
     Rerun(Job),
     /// Its response goes out when the job is done; a failure closes that session again.
     Hold(Job, Option<SessionId>),
-    /// Its response goes out after the session's history.
-    Replay(SessionId),
+    /// Its response goes out when what it has committed is on stable storage.
+    Durable,
+    /// Its response goes out after the session's history; whether the call made the session live.
+    Replay {
+        /// The session.
+        id: SessionId,
+        /// It became live by this call.
+        opened: bool,
+    },
 }
 
 /// What storage has said of an id.
@@ -100,6 +111,8 @@ pub(super) struct Call {
     pub(super) found: Vec<Found>,
     /// What comes next.
     pub(super) next: Next,
+    /// The slot of this turn with which the response stands or falls.
+    pub(super) slot: Option<usize>,
     /// Lines that follow the response.
     pub(super) after: String,
 }
@@ -111,10 +124,15 @@ pub struct Service {
     pub(super) connection: Connection,
     pub(super) settings: Settings,
     pub(super) call: Call,
+    /// Whether committed events must be written before they are announced: not so in memory.
+    writes: bool,
     /// Lines that are ready for the client, each with its end.
     pub(super) out: String,
-    /// Stored sessions with events that are not yet handed to the operating system.
-    pub(super) touched: Vec<SessionId>,
+    /// Who follows the sessions with ACP updates (`liveUpdates`).
+    pub(super) followers: HashMap<SessionId, Follower>,
+    updates: Updates,
+    /// What of this turn is not yet handed to the operating system.
+    pub(super) turn: Turn,
 }
 
 impl Service {
@@ -122,12 +140,15 @@ impl Service {
     pub fn new(settings: Settings, storage: Box<dyn Storage + Send>) -> Self {
         Self {
             store: Store::new(settings.limits),
+            writes: storage.describe().is_durable(),
             storage,
             connection: Connection::default(),
             settings,
             call: Call::default(),
             out: String::new(),
-            touched: Vec::new(),
+            followers: HashMap::new(),
+            updates: Updates::default(),
+            turn: Turn::default(),
         }
     }
 
@@ -155,11 +176,6 @@ impl Service {
         Ok(found?)
     }
 
-    /// Whether a session's events go to storage.
-    pub(super) fn is_stored(session: &Session) -> bool {
-        !session.is_ephemeral()
-    }
-
     /// The mode that was asked for, or the daemon's own.
     pub(super) fn invariants(&self, asked: Option<InvariantsMode>) -> Invariants {
         match asked {
@@ -177,23 +193,51 @@ impl Service {
         }
     }
 
-    /// Announces committed events `from..to` of a session, and marks it for writing.
-    pub(super) fn committed(&mut self, id: &str, from: Offset, to: Offset) {
-        let Ok(session) = self.store.session(id) else { return };
-        if Self::is_stored(session) && self.touched.last().is_none_or(|last| last != session.id()) {
-            self.touched.push(session.id().clone());
+    /// Announces committed events `from..to` of a session. Of a stored one the slot of this turn is
+    /// given, with which the announcements stand or fall.
+    pub(super) fn committed(&mut self, id: &str, from: Offset, to: Offset) -> Option<usize> {
+        if from >= to {
+            return None;
         }
+        let session = self.store.session(id).ok()?;
+        let slot = (self.writes && !session.is_ephemeral()).then(|| self.turn.touch(session.id(), from));
+        let start = self.out.len();
         if self.connection.wants(Notice::Event) {
             for event in session.history().log().range(from, to) {
-                announce(&mut self.out, self.connection.prefix, session.id(), event);
+                announce(&mut self.out, self.connection.prefix, session, event);
             }
+        }
+        if self.connection.live_updates {
+            self.follow(id, from);
+        }
+        if let Some(slot) = slot {
+            self.turn.answered(slot, start, self.out.len(), false);
+        }
+        slot
+    }
+
+    /// Tells the ACP updates of what was committed from `from` on.
+    fn follow(&mut self, id: &str, from: Offset) {
+        let Ok(session) = self.store.session(id) else { return };
+        let options = self.connection.acp_options(self.settings.wire.max_message_bytes);
+        let log = session.history().log();
+        let new = || Replay::until(from, options).into_follower(log);
+        let follower = self.followers.entry(session.id().clone()).or_insert_with(new);
+        self.updates.clear();
+        follower.advance(log, &mut self.updates);
+        for update in self.updates.iter() {
+            begin_update(&mut self.out, session.id());
+            self.out.push_str(update);
+            self.out.push_str("}}\n");
         }
     }
 
-    /// Writes what a session has not yet handed to the operating system.
-    pub(super) fn write_now(&mut self, id: &SessionId) -> Option<Written> {
-        let session = self.store.session(id.as_str()).ok()?;
-        Some(self.storage.write(session))
+    /// Takes events back that were never written.
+    pub(super) fn retract(&mut self, id: &SessionId, from: Offset) {
+        self.followers.remove(id);
+        if let Ok(session) = self.store.session_mut(id.as_str()) {
+            session.retract(from);
+        }
     }
 
     /// *Opened* of a live session.
@@ -242,11 +286,11 @@ pub(super) fn notify(out: &mut String, prefix: &str, method: &str, params: &str)
 }
 
 /// Appends the notification of one committed event: its very line.
-pub(super) fn announce(out: &mut String, prefix: &str, id: &SessionId, event: Event<'_>) {
+pub(super) fn announce(out: &mut String, prefix: &str, session: &Session, event: Event<'_>) {
     out.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"");
     out.push_str(prefix);
     out.push_str("session/event\",\"params\":{\"sessionId\":");
-    quote_into(id.as_str(), out);
+    out.push_str(session.id_text());
     out.push_str(",\"event\":");
     out.push_str(event.line());
     out.push_str("}}\n");

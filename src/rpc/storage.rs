@@ -23,6 +23,12 @@ pub trait Storage {
     /// Hands the unwritten events of a live session to the operating system.
     fn write(&mut self, session: &Session) -> Written;
 
+    /// A session whose durable watermark has moved, and how far; each move is told once.
+    fn durable_moved(&mut self) -> Option<(SessionId, Seq)>;
+
+    /// Whether nothing is under way, group commits included.
+    fn is_quiet(&self) -> bool;
+
     /// The last event of a live session that is on stable storage.
     fn durable(&self, id: &SessionId) -> Option<Seq>;
 
@@ -85,6 +91,17 @@ pub enum Job {
     Delete(SessionId),
     /// Let a loaded session go that did not become live.
     Abandon(SessionId),
+}
+
+impl Job {
+    /// The session that the job makes or changes.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Self::Publish(id, _) | Self::Sync(id) | Self::Delete(id) | Self::Abandon(id) => Some(id),
+            Self::Release(session) => Some(session.id()),
+            Self::Find(_) | Self::Load { .. } | Self::Inspect(_) | Self::List => None,
+        }
+    }
 }
 
 /// What a new file begins with.

@@ -4,7 +4,18 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::service::Found;
 use super::storage::Ticket;
-use crate::log::SessionId;
+use crate::log::{Offset, SessionId};
+
+/// What a failed job takes back.
+#[derive(Debug)]
+pub(super) enum Undo {
+    /// Nothing: what was committed stays so.
+    Nothing,
+    /// The session never became live.
+    Close(SessionId),
+    /// The events from there on were never committed.
+    Retract(SessionId, Offset),
+}
 
 /// A request that waits for a job.
 #[derive(Debug)]
@@ -20,14 +31,12 @@ pub(super) enum Waiting {
     },
     /// Its response is ready and goes out when the job is done.
     Hold {
-        /// The id's text, for an error in its place.
-        id: Box<str>,
-        /// The response and what follows it.
+        /// The response and what goes out with it; a failure puts an error in the response's place.
         lines: String,
         /// The session ids that it names.
         names: Vec<String>,
-        /// The session to close again when the job fails.
-        undo: Option<SessionId>,
+        /// What is taken back when the job fails.
+        undo: Undo,
     },
     /// It was cancelled: nobody wants the result.
     Nobody {
@@ -66,6 +75,12 @@ impl Queue {
     /// Bytes of the requests that wait behind busy sessions.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether a session's making is not answered yet: no line may name it.
+    pub(super) fn is_untold(&self, id: &SessionId) -> bool {
+        let makes = |waiting: &Waiting| matches!(waiting, Waiting::Hold { undo: Undo::Close(made), .. } if made == id);
+        self.jobs.values().any(makes)
     }
 
     /// Puts a request behind the busy sessions.

@@ -170,8 +170,8 @@ impl History {
         let start = self.log.len();
         let Closers { time, events } = self.closers(time);
         for closer in &events {
-            if let Err(refusal) = self.admit(&Candidate::own(closer.draft()), time, Relate::Note, rules, None)
-            {
+            let candidate = Candidate::own(closer.draft());
+            if let Err(refusal) = self.admit(&candidate, time, Relate::Note, rules, None) {
                 self.retract(start);
                 return Err(refusal);
             }
@@ -187,12 +187,11 @@ impl History {
     /// The events with which a load would close an open turn, as JSON texts.
     pub fn closer_lines(&self) -> Vec<String> {
         let Closers { time, events } = self.closers(None);
-        let lines = (self.log.len().get()..).zip(events).filter_map(|(seq, closer)| {
-            let mut line = Log::starting_at(Offset::new(seq)?);
-            let (seq, _) = line.push(&closer.draft(), time);
-            line.get(seq).map(|event| event.line().to_owned())
-        });
-        lines.collect()
+        let mut closing = Log::starting_at(self.log.len());
+        for closer in &events {
+            closing.push(&closer.draft(), time);
+        }
+        closing.range(self.log.len(), closing.len()).map(|event| event.line().to_owned()).collect()
     }
 
     /// A log that shares the events so far.

@@ -7,7 +7,7 @@ use super::boundary::Boundary;
 use super::history::{History, Relate};
 use super::refusal::Refusal;
 use super::seed::ends_in_marker;
-use crate::json::{Checks, Json, JsonStr};
+use crate::json::{Checks, Json, JsonStr, quote};
 use crate::log::{Header, Log, Offset, Seq, SessionId};
 use crate::view::View;
 
@@ -53,6 +53,8 @@ pub enum Invariants {
 #[derive(Debug)]
 pub struct Session {
     header: Header,
+    /// The id as JSON text, for every line that names it.
+    id_text: Box<str>,
     instance: InstanceId,
     inherited: Offset,
     first_live: Offset,
@@ -97,12 +99,18 @@ impl Session {
         if history.view().relations.broken().is_some() {
             invariants = Invariants::Off; // what the log holds is not rejected
         }
-        Self { header, instance, inherited, first_live, invariants, ephemeral, history }
+        let id_text = quote(header.id.as_str()).into();
+        Self { header, id_text, instance, inherited, first_live, invariants, ephemeral, history }
     }
 
     /// Its id.
     pub fn id(&self) -> &SessionId {
         &self.header.id
+    }
+
+    /// Its id as JSON text, with quotes.
+    pub fn id_text(&self) -> &str {
+        &self.id_text
     }
 
     /// Its header.

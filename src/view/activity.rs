@@ -6,7 +6,7 @@ use crate::log::{Event, Kind, Log, Seq};
 /// The latest title, and the time of the latest event that is no title (PROTOCOL 3, Listing).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    last_time: Option<i64>,
+    last: Option<Seq>,
     title: Option<Seq>,
 }
 
@@ -16,13 +16,13 @@ impl Activity {
         match event.kind() {
             Kind::SessionTitle => self.title = Some(event.seq()),
             Kind::SessionTitleLlmRequest => {}
-            _ => self.last_time = Some(event.time()),
+            _ => self.last = Some(event.seq()),
         }
     }
 
     /// Time of the last event that is no `session/title*`, in milliseconds since the Unix epoch.
-    pub fn last_time(&self) -> Option<i64> {
-        self.last_time
+    pub fn last_time(&self, log: &Log) -> Option<i64> {
+        log.get(self.last?).map(Event::time)
     }
 
     /// The title that the last `session/title` event gave.

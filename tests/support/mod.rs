@@ -1,5 +1,9 @@
-//! What several test files share: vector files and the comparison of JSON texts.
+//! What several test files share: vector files, a bench with a store on it, and comparisons.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod bench;
+pub mod client;
+pub mod traffic;
 
 use std::path::{Path, PathBuf};
 
@@ -10,6 +14,8 @@ use sessiond::json::{Json, equal};
 pub struct Case {
     /// `rule#number`.
     pub id: String,
+    /// The turn/step/tool relations are enforced throughout.
+    pub invariants: bool,
     /// The operations, in order.
     pub ops: Vec<Op>,
 }
@@ -31,6 +37,11 @@ impl Op {
     /// An input that is an array of texts.
     pub fn texts(&self, key: &str) -> Vec<&str> {
         texts(&self.0[key])
+    }
+
+    /// A text input, if it is there.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0[key].as_str()
     }
 
     /// Whether upstream's behaviour is recorded here but is no contract.
@@ -57,23 +68,52 @@ pub fn texts(value: &Value) -> Vec<&str> {
     value.as_array().map_or(Vec::new(), |items| items.iter().map(|item| item.as_str().unwrap()).collect())
 }
 
-/// Where the full vectors lie beside the project, if they do.
+/// Where the full vectors lie beside the project, if they do (`SESSIOND_OWN_FIXTURES` leaves them aside).
 pub fn shared(path: &str) -> Option<PathBuf> {
     let full = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(path);
-    full.exists().then_some(full)
+    (full.exists() && std::env::var_os("SESSIOND_OWN_FIXTURES").is_none()).then_some(full)
 }
 
-/// The cases of a vector file: the full one when it is there, else the few kept in `tests/fixtures/vectors`.
-pub fn cases(file: &str) -> Vec<Case> {
+/// The few cases that are kept with the project, so that a machine without the shared set tests too.
+fn own_vectors() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/vectors")
+}
+
+/// The names of the vector files whose names begin so, in order.
+pub fn vector_files(prefixes: &[&str]) -> Vec<String> {
+    let dir = shared("vectors").unwrap_or_else(own_vectors);
+    let names =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let wanted = |name: &String| {
+        let numbered = name.starts_with(|first: char| first.is_ascii_digit()) && name.ends_with(".json");
+        numbered && prefixes.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let mut names: Vec<_> = names.filter(wanted).collect();
+    names.sort();
+    names
+}
+
+/// The cases of a vector file as they stand there: the full file when it is there, else the few cases
+/// kept in `tests/fixtures/vectors`.
+pub fn vector_cases(file: &str) -> Vec<Value> {
     let path = shared(&format!("vectors/{file}")).unwrap_or_else(|| {
         eprintln!("../shared/vectors/{file} is not there: only the subset in tests/fixtures is tested");
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/vectors").join(file)
+        own_vectors().join(file)
     });
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let file: Value = serde_json::from_str(&text).unwrap();
-    let cases = file["cases"].as_array().unwrap();
+    let mut file: Value = serde_json::from_str(&text).unwrap();
+    match file["cases"].take() {
+        Value::Array(cases) => cases,
+        other => panic!("{}: cases are {other}", path.display()),
+    }
+}
+
+/// The same, read.
+pub fn cases(file: &str) -> Vec<Case> {
+    let cases = vector_cases(file);
     let case = |case: &Value| Case {
         id: case["id"].as_str().unwrap().to_owned(),
+        invariants: case["invariants"] == true,
         ops: case["ops"].as_array().unwrap().iter().cloned().map(Op).collect(),
     };
     cases.iter().map(case).collect()

@@ -1,33 +1,15 @@
 //! Conformance vectors and small helpers for the tests of the view room.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::print_stdout)]
 
-use std::path::PathBuf;
-
 use serde_json::Value;
 use sessiond::json::{Json, JsonStr, JsonText};
 use sessiond::log::{Draft, Log, Seq, read_event};
 
-/// `$SESSIOND_VECTORS`, else `tests/vectors`; none when neither is there.
-fn vectors_dir() -> Option<PathBuf> {
-    let own = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
-    Some(std::env::var_os("SESSIOND_VECTORS").map_or_else(own, PathBuf::from)).filter(|dir| dir.is_dir())
-}
+use crate::support::{vector_cases, vector_files};
 
 /// The cases of the vector files whose names begin so.
 pub(crate) fn cases(prefixes: &[&str]) -> Vec<Value> {
-    let Some(dir) = vectors_dir() else {
-        println!("skipped: set SESSIOND_VECTORS to the directory of the conformance vectors");
-        return Vec::new();
-    };
-    let mut cases = Vec::new();
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if name.ends_with(".json") && prefixes.iter().any(|prefix| name.starts_with(prefix)) {
-            let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-            cases.extend(file["cases"].as_array().unwrap().iter().cloned());
-        }
-    }
+    let cases: Vec<_> = vector_files(prefixes).iter().flat_map(|file| vector_cases(file)).collect();
     assert!(!cases.is_empty());
     cases
 }

@@ -9,7 +9,6 @@ use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Appended, AppendedBatch, Interrupted};
 use crate::rpc::server::write_error;
 use crate::rpc::service::{Answer, Next, Service, Stop, bad_param};
-use crate::rpc::storage::Job;
 use crate::session::{self, Append, Candidate, Command, Expect, Interrupt, Moment, Outcome, Refusal};
 
 /// The params of an append, over the text of the line.
@@ -26,8 +25,8 @@ struct Parts<'a> {
 /// The answer's bytes are the table's own (`tests/direct_path.rs` holds them to that).
 pub(in crate::rpc) fn append_direct(service: &mut Service, request: &Request<'_>) -> bool {
     let Some(parts) = direct_parts(request) else { return false };
-    let appended = match service.commit_one(&parts) {
-        Ok(appended) => appended,
+    let (appended, slot) = match service.commit_one(&parts) {
+        Ok(committed) => committed,
         Err(Refusal::NotFound(_) | Refusal::NotLive { .. }) => {
             service.settings.clock.unread();
             return false; // the table says it; it may have to wait for storage
@@ -39,6 +38,7 @@ pub(in crate::rpc) fn append_direct(service: &mut Service, request: &Request<'_>
     };
     let mut number = itoa::Buffer::new();
     let out = &mut service.out;
+    let start = out.len();
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
     crate::json::escape_separators(request.id, out);
     out.push_str(",\"result\":{\"seq\":");
@@ -53,6 +53,9 @@ pub(in crate::rpc) fn append_direct(service: &mut Service, request: &Request<'_>
         out.push_str(",\"duplicate\":true");
     }
     out.push_str("}}\n");
+    if let Some(slot) = slot {
+        service.turn.answered(slot, start, service.out.len(), false);
+    }
     true
 }
 
@@ -138,21 +141,22 @@ impl Service {
         };
         self.check_durable(parts.session, parts.durable)?;
         self.check_live(parts.session, parts.instance)?;
-        let appended = self.commit_one(&parts)?;
-        self.hold_if(parts.durable, &params.session_id);
+        let (appended, slot) = self.commit_one(&parts)?;
+        self.answer_with(slot, parts.durable);
         let session::Appended { seq, time, message_id, duplicate } = appended;
         Ok(Appended { seq: seq.get(), time, message_id, duplicate })
     }
 
-    /// Commits and announces one event.
-    fn commit_one(&mut self, parts: &Parts<'_>) -> Result<session::Appended, Refusal> {
+    /// Commits and announces one event; gives the slot of this turn too.
+    fn commit_one(&mut self, parts: &Parts<'_>) -> Result<(session::Appended, Option<usize>), Refusal> {
         let place = Append { session: parts.session, instance: parts.instance, expect: parts.expect };
         let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
         let appended = self.store.append(place, &parts.candidate, moment)?;
-        if !appended.duplicate {
-            self.committed(parts.session, appended.seq.before(), appended.seq.after());
+        if appended.duplicate {
+            return Ok((appended, None));
         }
-        Ok(appended)
+        let slot = self.committed(parts.session, appended.seq.before(), appended.seq.after());
+        Ok((appended, slot))
     }
 
     pub(super) fn append_batch(&mut self, params: AppendBatchParams) -> Answer<AppendedBatch> {
@@ -187,8 +191,8 @@ impl Service {
             }
             Err(refusal) => return Err(refusal.into()),
         };
-        self.committed(&params.session_id, done.committed, done.first.plus(done.count));
-        self.hold_if(durable, &params.session_id);
+        let slot = self.committed(&params.session_id, done.committed, done.first.plus(done.count));
+        self.answer_with(slot, durable);
         let duplicate = done.duplicate();
         Ok(AppendedBatch { first_seq: done.first.get(), count: done.count, time: done.time, duplicate })
     }
@@ -202,7 +206,8 @@ impl Service {
         let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
         match self.store.execute(command, moment) {
             Ok(Outcome::Interrupted { first, count }) => {
-                self.committed(&params.session_id, first, first.plus(count));
+                let slot = self.committed(&params.session_id, first, first.plus(count));
+                self.answer_with(slot, false);
                 Ok(Interrupted { first_seq: first.get(), count })
             }
             Ok(_) => {
@@ -235,9 +240,12 @@ impl Service {
         Ok(())
     }
 
-    fn hold_if(&mut self, durable: bool, id: &str) {
-        if let (true, Ok(session)) = (durable, self.store.session(id)) {
-            self.call.next = Next::Hold(Job::Sync(session.id().clone()), None);
+    /// The response stands or falls with a slot of this turn; a durable one waits for stable storage,
+    /// also when its events had been there before.
+    fn answer_with(&mut self, slot: Option<usize>, durable: bool) {
+        self.call.slot = slot;
+        if durable {
+            self.call.next = Next::Durable;
         }
     }
 

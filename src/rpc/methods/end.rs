@@ -6,7 +6,7 @@ use crate::rpc::params::{EndParams, InspectParams, SessionParams};
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{EmptyResult, Face, FlushResult, InspectResult};
 use crate::rpc::service::{Answer, Next, Service, Stop, header_result};
-use crate::rpc::storage::{Inspected, Job, JobResult, not_stored};
+use crate::rpc::storage::{Inspected, Job, JobResult, Written, not_stored};
 use crate::session::{Command, Moment, Outcome, Session};
 
 use super::append::seq_number;
@@ -20,6 +20,11 @@ impl Service {
         if session.is_ephemeral() || !self.storage.describe().is_durable() {
             return Ok(FlushResult { durable_seq: None });
         }
+        if self.call.resumed.is_none()
+            && let Written::Failed(error) = self.storage.write(session)
+        {
+            return Err(error.into());
+        }
         let id = session.id().clone();
         match self.wait_for(|| Job::Sync(id))? {
             JobResult::Kept(kept) => Ok(FlushResult { durable_seq: seq_number(kept?) }),
@@ -28,10 +33,8 @@ impl Service {
     }
 
     pub(super) fn close(&mut self, params: EndParams) -> Answer<Face<EmptyResult>> {
-        if let Some(session) = self.end(&params.session_id) {
-            if Self::is_stored(&session) {
-                self.call.next = Next::Hold(Job::Release(session), None);
-            }
+        if let Some(session) = self.end(&params.session_id).filter(|session| !session.is_ephemeral()) {
+            self.call.next = Next::Hold(Job::Release(session), None);
         }
         Ok(self.empty())
     }
@@ -55,12 +58,21 @@ impl Service {
 
     /// Takes a live session out of the store and says so.
     pub(in crate::rpc) fn end(&mut self, id: &str) -> Option<Box<Session>> {
-        let moment = &mut Moment { now: 0, ids: &mut self.settings.ids };
-        let Ok(Outcome::Closed(session)) = self.store.execute(Command::Close(id), moment) else {
-            return None;
-        };
+        let session = self.forget(id)?;
         self.disposed(&session);
         Some(session)
+    }
+
+    /// Takes a live session out of the store that nobody was told of.
+    pub(in crate::rpc) fn forget(&mut self, id: &str) -> Option<Box<Session>> {
+        let moment = &mut Moment { now: 0, ids: &mut self.settings.ids };
+        match self.store.execute(Command::Close(id), moment) {
+            Ok(Outcome::Closed(session)) => {
+                self.followers.remove(session.id());
+                Some(session)
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn inspect(&mut self, params: InspectParams) -> Answer<InspectResult> {

@@ -1,17 +1,20 @@
 //! `initialize`: ACP's handshake, with what this daemon is under `_meta.sessiond` (PROTOCOL 6).
 
-use crate::json::{Type, quote};
+use crate::json::Type;
 use crate::rpc::connection::{Connection, Notice, UPDATE};
 use crate::rpc::error::{Code, WireError};
+use crate::rpc::greeting::{
+    About, AgentCapabilities, AgentExtension, AgentInfo, EventType, InitializeResult, LimitsInfo,
+    SessionCapabilities, StoreInfo,
+};
 use crate::rpc::params::InitializeParams;
-use crate::rpc::raw::RawJson;
 use crate::rpc::service::{Answer, Service, bad_param};
 
 /// The wire protocol of this package; raised with changes that a client must know of.
-const PROTOCOL: u32 = 1;
+pub(in crate::rpc) const PROTOCOL: u32 = 1;
 
 /// Every request method, in the order of PROTOCOL 3.
-pub(in crate::rpc) const METHODS: [&str; 19] = [
+pub const METHODS: [&str; 19] = [
     "initialize",
     "session/new",
     "session/append",
@@ -34,7 +37,7 @@ pub(in crate::rpc) const METHODS: [&str; 19] = [
 ];
 
 impl Service {
-    pub(super) fn initialize(&mut self, params: InitializeParams) -> Answer<RawJson> {
+    pub(super) fn initialize(&mut self, params: InitializeParams) -> Answer<InitializeResult> {
         if self.connection.fixed {
             let message = "initialize must be the first request of a connection; go on without it";
             return Err(WireError::new(Code::InvalidRequest, message).into());
@@ -50,51 +53,54 @@ impl Service {
             self.store.vocabulary_mut().declare(&declared.name, declared.required);
         }
         self.connection = connection;
-        Ok(RawJson::from_text(self.greeting()))
+        Ok(self.greeting())
     }
 
-    fn greeting(&self) -> String {
-        let list = |names: &mut dyn Iterator<Item = &str>| names.map(quote).collect::<Vec<_>>().join(",");
+    fn greeting(&self) -> InitializeResult {
         let store = self.storage.describe();
-        let root = store.root.map_or_else(String::new, |root| format!(",\"root\":{}", quote(&root)));
         let notices = Notice::ALL.into_iter().filter(|notice| self.connection.wants(*notice));
-        let mut notices: Vec<String> =
+        let mut notifications: Vec<String> =
             notices.map(|notice| format!("{}{}", self.connection.prefix, notice.method())).collect();
-        notices.push(UPDATE.to_owned());
+        notifications.push(UPDATE.to_owned());
         let mut types: Vec<_> = self.store.vocabulary().declared().collect();
         types.sort_unstable();
-        let types: Vec<_> = types
-            .iter()
-            .map(|(name, required)| format!("{{\"type\":{},\"required\":{required}}}", quote(name)))
-            .collect();
         let (limits, wire) = (&self.settings.limits, &self.settings.wire);
-        format!(
-            concat!(
-                r#"{{"protocolVersion":1,"agentInfo":{{"name":"sessiond","title":"sessiond","version":{version}}},"#,
-                r#""authMethods":[],"agentCapabilities":{{"loadSession":true,"#,
-                r#""sessionCapabilities":{{"list":{{}},"resume":{{}},"close":{{}},"delete":{{}},"fork":{{}}}},"#,
-                r#""_meta":{{"sessiond":{{"protocol":{protocol},"formatVersion":0,"dialect":"{dialect}","#,
-                r#""store":{{"kind":"{kind}"{root}}},"methods":[{methods}],"notifications":[{notices}],"#,
-                r#""eventTypes":[{types}],"limits":{{"maxMessageBytes":{message},"maxEventBytes":{event},"#,
-                r#""maxDepth":{depth},"maxQueuedBytes":{queued},"maxBatchEvents":{batch},"#,
-                r#""maxLiveSessions":{live},"limit":{entries},"maxBytes":{bytes}}},"prompt":false}}}}}}}}"#
-            ),
-            version = quote(env!("CARGO_PKG_VERSION")),
-            protocol = PROTOCOL,
-            dialect = self.connection.dialect.name(),
-            kind = store.kind,
-            root = root,
-            methods = list(&mut METHODS.into_iter()),
-            notices = list(&mut notices.iter().map(String::as_str)),
-            types = types.join(","),
-            message = wire.max_message_bytes,
-            event = limits.max_event_bytes,
-            depth = limits.max_depth,
-            queued = wire.max_queued_bytes,
-            batch = limits.max_batch_events,
-            live = limits.max_live_sessions,
-            entries = wire.page_entries,
-            bytes = wire.page_bytes,
-        )
+        let about = About {
+            protocol: PROTOCOL,
+            format_version: 0,
+            dialect: self.connection.dialect,
+            store: StoreInfo { kind: store.kind.to_owned(), root: store.root },
+            methods: METHODS.map(str::to_owned).to_vec(),
+            notifications,
+            event_types: types
+                .into_iter()
+                .map(|(name, required)| EventType { name: name.to_owned(), required })
+                .collect(),
+            limits: LimitsInfo {
+                max_message_bytes: wire.max_message_bytes as u64,
+                max_event_bytes: limits.max_event_bytes as u64,
+                max_depth: limits.max_depth,
+                max_queued_bytes: wire.max_queued_bytes as u64,
+                max_batch_events: limits.max_batch_events as u64,
+                max_live_sessions: limits.max_live_sessions as u64,
+                limit: wire.page_entries,
+                max_bytes: wire.page_bytes,
+            },
+            prompt: false,
+        };
+        InitializeResult {
+            protocol_version: 1,
+            agent_info: AgentInfo {
+                name: "sessiond".to_owned(),
+                title: "sessiond".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            auth_methods: Vec::new(),
+            agent_capabilities: AgentCapabilities {
+                load_session: true,
+                session_capabilities: SessionCapabilities::default(),
+                ext: AgentExtension { sessiond: about },
+            },
+        }
     }
 }

@@ -90,7 +90,7 @@ fn live_row(session: &Session) -> Row {
     let (log, activity) = (session.history().log(), &session.view().activity);
     let facts = ListFacts {
         length: log.len(),
-        last_time: activity.last_time(),
+        last_time: activity.last_time(log),
         title: activity.title(log).map(|title| title.lossy().into_owned()),
     };
     let mut row = row(session.header(), &facts);

@@ -131,9 +131,11 @@ impl Service {
             Dialect::Native => ReplayMode::None,
             Dialect::Acp => ReplayMode::Updates,
         };
+        let was_live = self.store.session(&params.session_id).is_ok();
         let opened = self.make_live(&params.session_id, params.invariants)?;
         if params.replay.unwrap_or(default) == ReplayMode::Updates {
-            self.call.next = Next::Replay(session_id("sessionId", &params.session_id)?);
+            let id = session_id("sessionId", &params.session_id)?;
+            self.call.next = Next::Replay { id, opened: !was_live };
         }
         Ok(self.face(opened, |_| Vec::new()))
     }
@@ -187,17 +189,22 @@ impl Service {
 
     /// A session that begins with events has its file before it is answered for.
     fn publish_if(&mut self, seeded: bool, id: &SessionId, parent: Option<SessionId>) {
-        let Ok(session) = self.store.session_mut(id.as_str()) else { return };
-        if !seeded || !Self::is_stored(session) {
-            return;
+        let stored = self.store.session(id.as_str()).is_ok_and(|session| !session.is_ephemeral());
+        if let (true, true, Some(job)) = (seeded, stored, self.publication(id, parent)) {
+            self.call.next = Next::Hold(job, Some(id.clone()));
         }
+    }
+
+    /// The job that makes a live session's file with all that it holds.
+    pub(in crate::rpc) fn publication(&mut self, id: &SessionId, parent: Option<SessionId>) -> Option<Job> {
+        let session = self.store.session_mut(id.as_str()).ok()?;
         let publication = Publication {
             header: session.header().clone(),
             inherited: session.inherited_event_count(),
             parent,
             log: session.share_log(),
         };
-        self.call.next = Next::Hold(Job::Publish(id.clone(), Box::new(publication)), Some(id.clone()));
+        Some(Job::Publish(id.clone(), Box::new(publication)))
     }
 
     /// ACP requires `cwd` and wants it absolute; so do we wherever it is given.

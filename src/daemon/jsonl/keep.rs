@@ -1,0 +1,113 @@
+//! Making, mending, letting go and deleting the file of one session. Runs off the owner thread.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::storage::{Shared, failed, sync_failed, write_failed};
+use crate::disk::fs::File;
+use crate::disk::paths::{Encoding, LogPath};
+use crate::disk::publish::{Piece, PublishError};
+use crate::disk::session_file::SessionFile;
+use crate::log::{Offset, Seq, SessionId, header_line};
+use crate::rpc::storage::{Publication, StorageError, StoredSummary};
+use crate::session::Session;
+
+type Kept = Result<Option<Seq>, StorageError>;
+
+/// Makes a session's file, or mends the one it has; gives the file and what is durable.
+pub(super) fn publish(
+    shared: &Shared,
+    file: Option<SessionFile>,
+    publication: &Publication,
+    parent: Option<(Arc<dyn File>, Range<u64>)>,
+) -> (Option<SessionFile>, Kept) {
+    if let Some(mut file) = file {
+        let result = file.mend_and_write(&publication.log);
+        let durable = file.durable().last();
+        return (Some(file), result.map(|()| durable).map_err(|error| write_failed(&error)));
+    }
+    match publish_new(shared, publication, parent) {
+        Ok(file) => {
+            let durable = file.durable().last();
+            (Some(file), Ok(durable))
+        }
+        Err(error) => (None, Err(error)),
+    }
+}
+
+fn publish_new(
+    shared: &Shared,
+    publication: &Publication,
+    parent: Option<(Arc<dyn File>, Range<u64>)>,
+) -> Result<SessionFile, StorageError> {
+    let Publication { header, inherited, log, .. } = publication;
+    let id = &header.id;
+    let path = LogPath::new(header.cwd.as_deref(), id.as_str(), Encoding::Plain)
+        .map_err(|error| failed(&error.to_string(), &std::io::ErrorKind::InvalidInput.into(), false))?;
+    if let Some(summary) = super::read::find(shared, id)? {
+        return Err(StorageError::Exists { id: id.clone(), summary });
+    }
+    let mut first = header_line(header, *inherited);
+    first.push('\n');
+    let mut content = vec![Piece::Bytes(first.as_bytes())];
+    let own_from = match &parent {
+        Some((file, range)) => {
+            content.push(Piece::Range { file: file.as_ref(), from: range.start, to: range.end });
+            *inherited
+        }
+        None => Offset::ZERO,
+    };
+    content.extend(log.lines(own_from, log.len()).map(|lines| Piece::Bytes(lines.as_bytes())));
+    match shared.publisher.publish(&path, &content, shared.me) {
+        Ok(writer) => {
+            let header = first.len() as u64;
+            Ok(SessionFile::published(Arc::clone(&shared.fs), path, writer, log.len(), header))
+        }
+        Err(PublishError::AlreadyExists) => {
+            let none =
+                || StoredSummary { parent_session: None, inherited: Offset::ZERO, next_seq: Offset::ZERO };
+            let summary = super::read::find(shared, id)?.unwrap_or_else(none);
+            Err(StorageError::Exists { id: id.clone(), summary })
+        }
+        Err(PublishError::Io { step, source }) => {
+            Err(failed(&format!("storing the session ({step})"), &source, false))
+        }
+        Err(PublishError::Unsettled { source }) => Err(failed("storing the session", &source, false)),
+        Err(PublishError::SourceTooShort { .. }) => Err(StorageError::Failed {
+            errno: "ESTALE".to_owned(),
+            doing: "copying the parent's log".to_owned(),
+            committed: false,
+            reason: Some("changed_outside"),
+        }),
+        Err(PublishError::Lock(error)) => {
+            Err(failed(&format!("locking the session ({error})"), &std::io::Error::other("lock"), false))
+        }
+    }
+}
+
+/// Makes a session that is no longer live durable, leaves its summary and gives up its lock.
+pub(super) fn let_go(shared: &Shared, mut file: SessionFile, session: &Session) -> Kept {
+    let log = session.history().log();
+    let kept = if file.needs_mending() || file.written() < log.len() {
+        file.mend_and_write(log).map_err(|error| write_failed(&error))
+    } else {
+        // Remembers what an earlier failed sync has put in doubt.
+        file.write(log).map_err(|error| write_failed(&error))
+    };
+    kept?;
+    file.sync_all().map_err(|error| sync_failed(&error))?;
+    super::read::leave_summary(shared, &file, session);
+    Ok(file.durable().last())
+}
+
+/// Removes a session's files; a file that was open comes back when that fails.
+pub(super) fn delete(
+    shared: &Shared,
+    id: &SessionId,
+    file: Option<SessionFile>,
+) -> Result<(), (Option<SessionFile>, StorageError)> {
+    match super::read::delete(shared, id, file.as_ref()) {
+        Ok(()) => Ok(()),
+        Err(error) => Err((file, error)),
+    }
+}

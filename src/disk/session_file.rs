@@ -1,0 +1,319 @@
+//! The file of one live session: what of its log is written, what is durable, what is still to be mended.
+//!
+//! Events go in as the very lines that memory holds. An encoding other than plain wraps each write in a
+//! frame. A log that was read with a torn tail or an open turn is mended by its first write, not by its
+//! opening (PROTOCOL 3, Load).
+
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::fs::FileSystem;
+use super::paths::{Encoding, LogPath};
+use super::write::{LogWriter, SyncDone, SyncError, SyncJob, SyncStart, WriteError};
+use super::zstd::{FrameEncoder, FrameError};
+use crate::log::{Log, Offset};
+
+/// The compression level of the format's writers.
+const LEVEL: i32 = 3;
+
+/// What the first write of a loaded log has to mend.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mend {
+    /// Where the good records end, if something follows them that is to be cut off.
+    pub cut_at: Option<u64>,
+    /// Bytes to write before anything else: a missing line end, or records recovered from a torn frame.
+    pub first: Vec<u8>,
+}
+
+impl Mend {
+    /// Whether there is nothing to mend.
+    pub fn is_empty(&self) -> bool {
+        self.cut_at.is_none() && self.first.is_empty()
+    }
+}
+
+/// Why a write failed. Nothing of it counts as written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The log could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// What the mending cut could not be made durable.
+    #[error(transparent)]
+    Sync(#[from] SyncError),
+    /// The events could not be compressed.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The torn tail could not be saved beside the log, so nothing was cut.
+    #[error("the torn end of the log could not be saved ({0}), nothing was changed: try again")]
+    Save(#[source] io::Error),
+}
+
+/// The open file of one live session.
+pub struct SessionFile {
+    fs: Arc<dyn FileSystem>,
+    path: LogPath,
+    writer: LogWriter,
+    encoder: Option<FrameEncoder>,
+    written: Offset,
+    durable: Offset,
+    /// What the sync under way will have made durable.
+    syncing: Offset,
+    /// Frames that are written but not durable: plain lines are taken from memory instead.
+    unsynced_frames: Vec<u8>,
+    /// A sync has failed: what it was for must be written again, from memory.
+    lost: bool,
+    /// The lines to write again.
+    lost_lines: Vec<u8>,
+    mend: Mend,
+    /// The file is the header line and then the very lines of memory, so that a fork may copy its bytes.
+    verbatim: Option<u64>,
+}
+
+impl SessionFile {
+    /// The file of a log that was just published with `written` events, all durable. `header` is the length of its
+    /// first line, line end included.
+    pub fn published(
+        fs: Arc<dyn FileSystem>,
+        path: LogPath,
+        writer: LogWriter,
+        written: Offset,
+        header: u64,
+    ) -> Self {
+        let mend = Mend::default();
+        Self::new(fs, path, writer, (written, written), mend, Some(header))
+    }
+
+    /// The file of a log that was read up to `stored` events, of which `durable` are known to be on stable storage.
+    /// `verbatim` is the length of its first line if it holds nothing but that line and the lines of memory.
+    pub fn loaded(
+        fs: Arc<dyn FileSystem>,
+        path: LogPath,
+        writer: LogWriter,
+        stored: (Offset, Offset),
+        mend: Mend,
+        verbatim: Option<u64>,
+    ) -> Self {
+        let verbatim = verbatim.filter(|_| mend.is_empty());
+        Self::new(fs, path, writer, stored, mend, verbatim)
+    }
+
+    fn new(
+        fs: Arc<dyn FileSystem>,
+        path: LogPath,
+        writer: LogWriter,
+        (written, durable): (Offset, Offset),
+        mend: Mend,
+        verbatim: Option<u64>,
+    ) -> Self {
+        let (encoder, unsynced_frames) = (None, Vec::new());
+        let verbatim = verbatim.filter(|_| path.encoding() == Encoding::Plain);
+        let (syncing, lost, lost_lines) = (durable, false, Vec::new());
+        Self {
+            fs,
+            path,
+            writer,
+            encoder,
+            written,
+            durable,
+            syncing,
+            unsynced_frames,
+            lost,
+            lost_lines,
+            mend,
+            verbatim,
+        }
+    }
+
+    /// Where the log lies.
+    pub fn path(&self) -> &LogPath {
+        &self.path
+    }
+
+    /// The events that the operating system has.
+    pub fn written(&self) -> Offset {
+        self.written
+    }
+
+    /// The events that are on stable storage.
+    pub fn durable(&self) -> Offset {
+        self.durable
+    }
+
+    /// The file's length in bytes.
+    pub fn len(&self) -> u64 {
+        self.writer.committed_len()
+    }
+
+    /// Whether the file holds nothing. It holds a header at least.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the first write has something to mend, or closers to write: work that is not for the hot path.
+    pub fn needs_mending(&self) -> bool {
+        !self.mend.is_empty()
+    }
+
+    /// The log's file and the range of it that holds the first `length` events, for a fork to copy.
+    pub fn prefix(&self, log: &Log, length: Offset) -> Option<(Arc<dyn super::fs::File>, Range<u64>)> {
+        let header = self.verbatim?;
+        if length > self.written {
+            return None;
+        }
+        let bytes: usize = log.lines(Offset::ZERO, length).map(str::len).sum();
+        Some((Arc::clone(self.writer.file()), header..header + bytes as u64))
+    }
+
+    /// Hands the events of `log` that are not yet written to the operating system: all of them or none.
+    ///
+    /// With no such events it only remembers the lines that a failed sync has put in doubt.
+    pub fn write(&mut self, log: &Log) -> Result<(), FileError> {
+        if log.len() > self.written {
+            self.append_from(log)?;
+        }
+        if self.lost && self.path.encoding() == Encoding::Plain {
+            let lines: Vec<&str> = log.lines(self.durable, self.written).collect();
+            self.lost_lines = lines.concat().into_bytes();
+        }
+        Ok(())
+    }
+
+    fn append_from(&mut self, log: &Log) -> Result<(), FileError> {
+        let to = log.len();
+        let mut runs = log.lines(self.written, to);
+        let (first, second) = (runs.next().unwrap_or(""), runs.next());
+        match (self.path.encoding(), second) {
+            (Encoding::Plain, None) => {
+                self.writer.append(first.as_bytes())?;
+            }
+            (Encoding::Plain, Some(second)) => {
+                let joined = join(first, second, runs);
+                self.writer.append(joined.as_bytes())?;
+            }
+            (Encoding::Zstd, second) => {
+                let lines = join(first, second.unwrap_or(""), runs);
+                self.write_frame(lines.as_bytes())?;
+            }
+        }
+        self.written = to;
+        Ok(())
+    }
+
+    fn write_frame(&mut self, content: &[u8]) -> Result<(), FileError> {
+        if self.encoder.is_none() {
+            self.encoder = Some(FrameEncoder::new(LEVEL)?);
+        }
+        let Some(encoder) = self.encoder.as_mut() else { return Ok(()) };
+        let frame = encoder.encode(content)?;
+        self.writer.append(&frame)?;
+        self.unsynced_frames.extend_from_slice(&frame);
+        Ok(())
+    }
+
+    /// Mends the log, then writes what is unwritten: saves what is cut beside the log, cuts, completes.
+    /// Syncs, so not for the owner thread. What has been done when it fails is not done again.
+    pub fn mend_and_write(&mut self, log: &Log) -> Result<(), FileError> {
+        if let Some(at) = self.mend.cut_at {
+            self.save_cut(at).map_err(FileError::Save)?;
+            self.writer.cut(at)?;
+            self.writer.sync(|_| io::empty())?;
+            self.mend.cut_at = None;
+        }
+        if !self.mend.first.is_empty() {
+            let first = std::mem::take(&mut self.mend.first);
+            let done = match self.path.encoding() {
+                Encoding::Plain => self.writer.append(&first).map(|_| ()).map_err(FileError::from),
+                Encoding::Zstd => self.write_frame(&first),
+            };
+            if let Err(error) = done {
+                self.mend.first = first;
+                return Err(error);
+            }
+        }
+        self.write(log)?;
+        self.sync_all()?;
+        Ok(())
+    }
+
+    /// Copies what follows `at` to `<log>.cut-<at>`, durably. A copy that is there already is kept.
+    fn save_cut(&self, at: u64) -> io::Result<()> {
+        let log = self.path.log();
+        let mut name = log.into_os_string();
+        name.push(format!(".cut-{at}"));
+        let copy = match self.fs.create_new(&PathBuf::from(name)) {
+            Ok(copy) => copy,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let end = self.writer.committed_len();
+        let mut done = at;
+        while done < end {
+            match copy.copy_from(self.writer.file().as_ref(), done, end - done)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                copied => done += copied,
+            }
+        }
+        copy.sync_data()?;
+        self.fs.sync_dir(&self.path.session_dir())
+    }
+
+    /// Begins to make everything written durable; with the job come the bytes that it may have to write
+    /// again. After a failed sync, [`Self::write`] must have been called since.
+    pub fn start_sync(&mut self) -> Option<(SyncJob, Vec<u8>)> {
+        match self.writer.start_sync() {
+            SyncStart::Nothing | SyncStart::Busy => None,
+            SyncStart::Job(job) => {
+                self.syncing = self.written;
+                let again = match (job.rewrites(), self.path.encoding()) {
+                    (None, _) => Vec::new(),
+                    (Some(_), Encoding::Plain) => self.lost_lines.clone(),
+                    (Some(_), Encoding::Zstd) => self.unsynced_frames.clone(),
+                };
+                Some((job, again))
+            }
+        }
+    }
+
+    /// Takes a sync back; gives how far the log is durable now.
+    pub fn finish_sync(&mut self, done: SyncDone) -> Result<Offset, SyncError> {
+        let result = self.writer.finish_sync(done);
+        self.lost = result.is_err();
+        result?;
+        (self.durable, self.lost_lines) = (self.syncing, Vec::new());
+        let unsynced = (self.writer.committed_len() - self.writer.durable_len()) as usize;
+        let synced = self.unsynced_frames.len().saturating_sub(unsynced);
+        self.unsynced_frames.drain(..synced);
+        Ok(self.durable)
+    }
+
+    /// Makes everything written durable, on this thread.
+    pub fn sync_all(&mut self) -> Result<Offset, SyncError> {
+        match self.start_sync() {
+            Some((job, tail)) => {
+                let done = job.run(&mut tail.as_slice() as &mut dyn Read);
+                self.finish_sync(done)
+            }
+            None if self.is_syncing() => Err(SyncError::Lost),
+            None => {
+                self.durable = self.written;
+                Ok(self.durable)
+            }
+        }
+    }
+
+    /// Whether a sync is under way: its end must come before another one begins.
+    pub fn is_syncing(&self) -> bool {
+        self.writer.is_syncing()
+    }
+}
+
+fn join<'a>(first: &str, second: &str, rest: impl Iterator<Item = &'a str>) -> String {
+    let mut joined = String::with_capacity(2 * (first.len() + second.len()));
+    joined.push_str(first);
+    joined.push_str(second);
+    joined.extend(rest);
+    joined
+}

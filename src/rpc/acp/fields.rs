@@ -1,0 +1,41 @@
+//! Members of a payload, found in one pass.
+
+use crate::json::{Json, JsonStr, Type};
+
+/// The first member of each name, in one walk that ends where the last one is found.
+pub(super) fn fields<'a, const N: usize>(value: Json<'a>, names: [&str; N]) -> [Option<Json<'a>>; N] {
+    let mut found = [None; N];
+    let mut missing = N;
+    for (key, member) in value.members() {
+        let slot = found.iter_mut().zip(names).find(|(slot, name)| slot.is_none() && key.is(name));
+        if let Some((slot, _)) = slot {
+            *slot = Some(member);
+            missing -= 1;
+            if missing == 0 {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// The string of an optional member.
+pub(super) fn string(value: Option<Json<'_>>) -> Option<JsonStr<'_>> {
+    value.and_then(Json::as_str)
+}
+
+/// The string of an optional member when it is not empty.
+pub(super) fn filled(value: Option<Json<'_>>) -> Option<JsonStr<'_>> {
+    string(value).filter(|text| !text.is_empty())
+}
+
+/// The value of an optional member unless it is `null`.
+pub(super) fn present(value: Option<Json<'_>>) -> Option<Json<'_>> {
+    value.filter(|json| json.kind() != Type::Null)
+}
+
+/// The JSON text of a string without its quotes.
+pub(super) fn inner(text: JsonStr<'_>) -> &str {
+    let text = text.text();
+    text.get(1..text.len().saturating_sub(1)).unwrap_or("")
+}

@@ -1,0 +1,42 @@
+//! Hands each method of the table to the service.
+
+use jsonrpsee::Extensions;
+use jsonrpsee::core::RpcResult;
+
+use crate::rpc::api::SessionApiServer;
+use crate::rpc::greeting::InitializeResult;
+use crate::rpc::params::*;
+use crate::rpc::results::*;
+use crate::rpc::service::Slot;
+
+macro_rules! hand_over {
+    ($($method:ident($params:ty) -> $result:ty;)*) => {
+        impl SessionApiServer for std::sync::Arc<Slot> {
+            $(fn $method(&self, _: &Extensions, params: $params) -> RpcResult<$result> {
+                self.run(|service| service.$method(params))
+            })*
+        }
+    };
+}
+
+hand_over! {
+    initialize(InitializeParams) -> InitializeResult;
+    new_session(NewParams) -> Face<Opened>;
+    append(AppendParams) -> Appended;
+    append_batch(AppendBatchParams) -> AppendedBatch;
+    interrupt(InterruptParams) -> Interrupted;
+    snapshot(SnapshotParams) -> SnapshotResult;
+    fork(ForkParams) -> Face<Forked>;
+    events(EventsParams) -> EventsResult;
+    messages(MessagesParams) -> MessagesResult;
+    surface(ThroughParams) -> SurfaceResult;
+    request(ThroughParams) -> RequestResult;
+    info(SessionParams) -> InfoResult;
+    list(ListParams) -> Face<ListResult>;
+    load(LoadParams) -> Face<Opened>;
+    resume(ResumeParams) -> Face<Opened>;
+    inspect(InspectParams) -> InspectResult;
+    flush(SessionParams) -> FlushResult;
+    close(EndParams) -> Face<EmptyResult>;
+    delete(EndParams) -> Face<EmptyResult>;
+}

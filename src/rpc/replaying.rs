@@ -1,0 +1,112 @@
+//! Histories on their way to the client: what a `session/load` streams before its response.
+
+use std::collections::VecDeque;
+
+use super::acp::{Options, Replay};
+use super::connection::{Connection, UPDATE};
+use super::storage::Ticket;
+use crate::json::quote_into;
+use crate::log::{Log, SessionId};
+
+/// Bytes of updates made at a time; between two times the owner looks at its input.
+const PORTION: usize = 1 << 20;
+
+/// One history that is being streamed.
+#[derive(Debug)]
+pub(super) struct Streaming {
+    pub(super) session: SessionId,
+    /// Keeps later requests of the session waiting.
+    pub(super) ticket: Ticket,
+    /// The request's line, to know it by when it is cancelled.
+    pub(super) line: Box<str>,
+    /// The load made the session live: a cancelled one takes that back.
+    pub(super) opened: bool,
+    /// The response and what follows it.
+    pub(super) lines: String,
+    log: Log,
+    replay: Replay,
+}
+
+impl Streaming {
+    pub(super) fn new(
+        session: SessionId,
+        log: Log,
+        options: Options,
+        request: (Ticket, Box<str>, bool),
+        lines: String,
+    ) -> Self {
+        let replay = Replay::new(&log, options);
+        let (ticket, line, opened) = request;
+        Self { session, ticket, line, opened, lines, log, replay }
+    }
+
+    /// Adds a portion of updates; true when the history is told whole.
+    fn portion(&mut self, out: &mut String) -> bool {
+        let until = out.len() + PORTION;
+        while out.len() < until {
+            let start = out.len();
+            begin_update(out, &self.session);
+            if !self.replay.next_into(&self.log, out) {
+                out.truncate(start);
+                return true;
+            }
+            out.push_str("}}\n");
+        }
+        false
+    }
+}
+
+/// Histories in the order in which they were asked for; one is streamed at a time.
+#[derive(Debug, Default)]
+pub(super) struct Streams(VecDeque<Streaming>);
+
+impl Streams {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn push(&mut self, streaming: Streaming) {
+        self.0.push_back(streaming);
+    }
+
+    /// Streams a portion of the first history; gives it back when it is told whole.
+    pub(super) fn portion(&mut self, out: &mut String) -> Option<Streaming> {
+        if self.0.front_mut()?.portion(out) { self.0.pop_front() } else { None }
+    }
+
+    /// Gives all of them up; the tickets of what waits for them.
+    pub(super) fn give_up(&mut self) -> impl Iterator<Item = Ticket> + use<> {
+        std::mem::take(&mut self.0).into_iter().map(|streaming| streaming.ticket)
+    }
+
+    /// Takes back the one whose line `is_it` knows.
+    pub(super) fn cancel(&mut self, is_it: impl Fn(&str) -> bool) -> Option<Streaming> {
+        let at = self.0.iter().position(|streaming| is_it(&streaming.line))?;
+        self.0.remove(at)
+    }
+}
+
+/// Begins the line of an ACP update; the update and `}}` follow.
+pub(super) fn begin_update(out: &mut String, session: &SessionId) {
+    out.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"");
+    out.push_str(UPDATE);
+    out.push_str("\",\"params\":{\"sessionId\":");
+    quote_into(session.as_str(), out);
+    out.push_str(",\"update\":");
+}
+
+impl Connection {
+    /// What the projector is told of this client.
+    pub(super) fn acp_options(&self, max_message_bytes: usize) -> Options {
+        /// Room in a line for what stands around an update.
+        const AROUND: usize = 4 << 10;
+        let max_update_bytes = max_message_bytes.saturating_sub(AROUND).min(31 << 20);
+        Options {
+            compaction: self.compaction,
+            notices: self.notices,
+            live: self.live_updates,
+            max_text_bytes: Options::default().max_text_bytes.min(max_update_bytes / 2),
+            max_update_bytes,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! One turn of the loop: what was committed and answered but not yet handed to the operating system.
+//!
+//! Appends are answered into the output at once. Before the output leaves, each touched session is
+//! written; where that fails, or must wait for the session's file, its lines are taken out of the output
+//! again: nothing is announced or answered that was not kept (PROTOCOL 3, Storage failure).
+
+use super::error::WireError;
+use super::server::write_error;
+use crate::json::Json;
+use crate::log::{Offset, SessionId};
+
+/// A stored session with unwritten events.
+#[derive(Debug)]
+pub(super) struct Touched {
+    pub(super) id: SessionId,
+    /// Where its unwritten events begin.
+    pub(super) from: Offset,
+}
+
+/// Lines of the output that stand or fall with a touched session's write.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    slot: usize,
+    start: usize,
+    end: usize,
+    /// An answer that waits for stable storage too.
+    durable: bool,
+}
+
+/// The unwritten part of a turn.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    touched: Vec<Touched>,
+    entries: Vec<Entry>,
+}
+
+/// What became of a touched session.
+#[derive(Debug)]
+pub(super) enum Fate {
+    /// Written: its lines go out.
+    Kept,
+    /// Not written: its answers become this error.
+    Failed(WireError),
+    /// Not yet: its lines wait.
+    Waits,
+}
+
+/// Lines taken out of the output, by slot.
+#[derive(Debug, Default)]
+pub(super) struct TakenOut {
+    /// Lines of sessions that wait for their file.
+    pub(super) waiting: Vec<(usize, String)>,
+    /// Answers that wait for stable storage.
+    pub(super) durable: Vec<(usize, String)>,
+}
+
+impl Turn {
+    pub(super) fn is_empty(&self) -> bool {
+        self.touched.is_empty()
+    }
+
+    /// The slot of a session whose log was `from` long before; a new one unless it is touched already.
+    pub(super) fn touch(&mut self, id: &SessionId, from: Offset) -> usize {
+        let same = |touched: &Touched| touched.id == *id;
+        if self.touched.last().is_some_and(same) {
+            return self.touched.len() - 1;
+        }
+        if let Some(slot) = self.touched.iter().position(same) {
+            return slot;
+        }
+        self.touched.push(Touched { id: id.clone(), from });
+        self.touched.len() - 1
+    }
+
+    /// Output `start..end` stands or falls with that slot. Adjoining lines become one entry.
+    pub(super) fn answered(&mut self, slot: usize, start: usize, end: usize, durable: bool) {
+        match self.entries.last_mut() {
+            Some(last) if last.slot == slot && last.end == start && !last.durable && !durable => {
+                last.end = end
+            }
+            _ => self.entries.push(Entry { slot, start, end, durable }),
+        }
+    }
+
+    /// The touched sessions; the turn is over for them, and its entries are to be settled.
+    pub(super) fn take(&mut self) -> (Vec<Touched>, Settling) {
+        (std::mem::take(&mut self.touched), Settling(std::mem::take(&mut self.entries)))
+    }
+
+    /// Gives buffers back for the next turn.
+    pub(super) fn reuse(&mut self, mut touched: Vec<Touched>, mut settling: Settling) {
+        touched.clear();
+        settling.0.clear();
+        (self.touched, self.entries) = (touched, settling.0);
+    }
+}
+
+/// The entries of a turn that is over.
+#[derive(Debug)]
+pub(super) struct Settling(Vec<Entry>);
+
+impl Settling {
+    /// Whether every line may stay where it is.
+    fn is_plain(&self, fates: &[Fate]) -> bool {
+        fates.iter().all(|fate| matches!(fate, Fate::Kept)) && !self.0.iter().any(|entry| entry.durable)
+    }
+
+    /// Takes out of `out` what its session's fate does not let stay.
+    pub(super) fn settle(&self, fates: &[Fate], out: &mut String) -> TakenOut {
+        let mut taken = TakenOut::default();
+        if self.is_plain(fates) {
+            return taken;
+        }
+        let before = std::mem::take(out);
+        let mut at = 0;
+        for entry in &self.0 {
+            out.push_str(before.get(at..entry.start).unwrap_or(""));
+            let lines = before.get(entry.start..entry.end).unwrap_or("");
+            match fates.get(entry.slot) {
+                Some(Fate::Failed(error)) => refuse_lines(lines, error, out),
+                Some(Fate::Waits) => add(&mut taken.waiting, entry.slot, lines),
+                _ if entry.durable => add(&mut taken.durable, entry.slot, lines),
+                _ => out.push_str(lines),
+            }
+            at = entry.end;
+        }
+        out.push_str(before.get(at..).unwrap_or(""));
+        taken
+    }
+}
+
+fn add(list: &mut Vec<(usize, String)>, slot: usize, lines: &str) {
+    match list.iter_mut().find(|(other, _)| *other == slot) {
+        Some((_, text)) => text.push_str(lines),
+        None => list.push((slot, lines.to_owned())),
+    }
+}
+
+/// Puts an error in the place of every answer among `lines`; notifications are dropped.
+pub(super) fn refuse_lines(lines: &str, error: &WireError, out: &mut String) {
+    for line in lines.lines() {
+        let id = Json::parse(line).ok().and_then(|(line, _)| line.get("id"));
+        if let Some(id) = id {
+            write_error(out, id.text(), error);
+        }
+    }
+}
