@@ -125,3 +125,61 @@ fn a_client_that_has_closed_stdin_and_does_not_read_is_not_waited_for_for_ever()
         assert_eq!(daemon.status().code(), Some(0));
     }
 }
+
+/// A load streams its history before it is answered.
+fn with_history(daemon: &mut Daemon, messages: u64) {
+    let mut bytes = line(0, "session/new", json!({"sessionId": "s"}));
+    for id in 1..=messages {
+        let content = json!([{"type": "text", "text": "x".repeat(4_000)}]);
+        let data =
+            json!({"id": format!("m{id}"), "role": "user", "content": content, "source": {"kind": "user"}});
+        let params = json!({"sessionId": "s", "type": "user/message", "data": data, "surfaceOp": "append"});
+        bytes.push_str(&line(id, "session/append", params));
+        if bytes.len() > 1 << 16 || id == messages {
+            daemon.send(bytes.as_bytes());
+            daemon.answer(id);
+            bytes.clear();
+        }
+    }
+}
+
+#[test]
+fn a_history_is_streamed_as_fast_as_it_is_read_and_holds_nobody_up() {
+    const MESSAGES: u64 = 10_000;
+    let mut daemon = Daemon::start(&["--max-queued-bytes", "1048576"]);
+    with_history(&mut daemon, MESSAGES);
+    let before = daemon.resident();
+    let mut bytes = line(1, "session/load", json!({"sessionId": "s", "replay": "updates"}));
+    // Requests of that session wait for the load; more of them than may wait.
+    for id in 2..20_000 {
+        bytes.push_str(&line(id, "session/surface", json!({"sessionId": "s", "throughSeq": 0})));
+    }
+    let all = bytes.len();
+    let (written, writer) = write_counted(&mut daemon, bytes.into_bytes());
+    assert!(settled(&written, all) < all, "stdin was read to its end although nobody reads stdout");
+    let resident = daemon.resident();
+    assert!(resident < before + (24 << 10), "{resident} KiB after {before}, for a queue of 1 MiB");
+    let mut updates = 0;
+    let mut id = 1;
+    while let Some(line) = daemon.line() {
+        if line.contains("\"method\":\"session/update\"") {
+            assert_eq!(id, 1, "the history comes before the load's response");
+            updates += 1;
+        } else {
+            assert!(line.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#)), "{line}");
+            id += 1;
+        }
+    }
+    writer.join().unwrap();
+    assert_eq!((updates, id), (MESSAGES, 20_000));
+    assert!(daemon.status().success());
+}
+
+#[test]
+fn a_history_for_nobody_does_not_hold_up_the_end() {
+    let mut daemon = Daemon::start(&["--max-queued-bytes", "65536"]);
+    with_history(&mut daemon, 2_000);
+    daemon.request(1, "session/load", json!({"sessionId": "s", "replay": "updates"}));
+    daemon.close_stdin();
+    assert_eq!(daemon.status().code(), Some(0));
+}
