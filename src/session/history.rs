@@ -6,8 +6,8 @@ use imbl::Vector;
 
 use super::append::{Candidate, Rules};
 use super::refusal::Refusal;
-use crate::json::Json;
-use crate::log::{EnvelopeError, Kind, Log, Offset, Seq};
+use crate::json::{Checks, Json};
+use crate::log::{Draft, EnvelopeError, Kind, Log, Offset, Seq};
 use crate::view::{Closers, Fact, View, check_append, check_shape, closers};
 
 /// What an event may be and how large (PROTOCOL 6).
@@ -198,6 +198,20 @@ impl History {
     pub fn share_log(&mut self) -> Log {
         let length = self.log.len();
         self.log.fork(length)
+    }
+
+    /// Checks an event of a stored log that was scanned as a whole, and takes it: what an append accepts,
+    /// this accepts, but for the relations, which are noted only (PROTOCOL 3, Append).
+    pub fn admit_stored(
+        &mut self,
+        draft: &Draft<'_>,
+        row: Json<'_>,
+        checks: Checks,
+        time: i64,
+        rules: Rules<'_>,
+    ) -> Result<Seq, Refusal> {
+        let candidate = Candidate::stored(*draft, row, checks);
+        self.admit(&candidate, time, Relate::Note, rules, None).map(|(seq, _)| seq)
     }
 
     /// The projections after the first `at` events. The cost follows one segment, not the log.
