@@ -6,8 +6,8 @@ use imbl::Vector;
 
 use super::append::{Candidate, Rules};
 use super::refusal::Refusal;
-use crate::json::{Checks, Json};
-use crate::log::{Draft, EnvelopeError, Kind, Log, Offset, Seq};
+use crate::json::Json;
+use crate::log::{EnvelopeError, Kind, Log, Offset, Seq};
 use crate::view::{Closers, Fact, View, check_append, check_shape, closers};
 
 /// What an event may be and how large (PROTOCOL 6).
@@ -204,14 +204,11 @@ impl History {
     /// this accepts, but for the relations, which are noted only (PROTOCOL 3, Append).
     pub fn admit_stored(
         &mut self,
-        draft: &Draft<'_>,
-        row: Json<'_>,
-        checks: Checks,
+        candidate: &Candidate<'_>,
         time: i64,
         rules: Rules<'_>,
     ) -> Result<Seq, Refusal> {
-        let candidate = Candidate::stored(*draft, row, checks);
-        self.admit(&candidate, time, Relate::Note, rules, None).map(|(seq, _)| seq)
+        self.admit(candidate, time, Relate::Note, rules, None).map(|(seq, _)| seq)
     }
 
     /// The projections after the first `at` events. The cost follows one segment, not the log.
