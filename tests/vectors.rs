@@ -560,8 +560,9 @@ impl Run<'_> {
             let before: Vec<_> = surface.nodes().map(|seq| seq.get()).collect();
             let (seq, _) = log.push(&draft, time);
             surface.apply(log.get(seq).unwrap(), effect);
-            if let Effect::Replace { first, last } = effect {
-                let shadowed = &before[first..=last];
+            if matches!(effect, Effect::Replace { .. }) {
+                let after: Vec<_> = surface.nodes().map(|seq| seq.get()).collect();
+                let shadowed: Vec<_> = before.into_iter().filter(|seq| !after.contains(seq)).collect();
                 replacements.push(serde_json::json!({
                     "seq": seq.get(), "start": shadowed[0], "end": shadowed[shadowed.len() - 1], "shadowedSeqs": shadowed,
                 }));

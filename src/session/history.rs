@@ -99,6 +99,9 @@ pub struct History {
     checkpoints: Vector<(Offset, View)>,
 }
 
+/// A state is kept at each new segment, and after this many events at most.
+const CHECKPOINT_EVENTS: u64 = 512;
+
 impl History {
     /// The log.
     pub fn log(&self) -> &Log {
@@ -155,7 +158,7 @@ impl History {
             return Err(Refusal::limit("maxEventBytes", limits.max_event_bytes as u64));
         }
         let (seq, fresh) = self.log.push(&draft, time);
-        if fresh {
+        if fresh || seq.get() % CHECKPOINT_EVENTS == 0 {
             self.checkpoints.push_back((seq.before(), self.view.clone()));
         }
         if let Some(event) = self.log.get(seq) {
@@ -200,7 +203,8 @@ impl History {
         self.log.fork(length)
     }
 
-    /// The projections after the first `at` events. The cost follows one segment, not the log.
+    /// The projections after the first `at` events. The cost follows the events since the nearest
+    /// checkpoint, not the log.
     pub fn view_at(&self, at: Offset) -> View {
         if at >= self.log.len() {
             return self.view.clone();
