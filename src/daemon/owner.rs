@@ -1,6 +1,6 @@
 //! The owner thread: reads a chunk of stdin, carries out every whole line in it, writes stdout once.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
 
@@ -8,13 +8,19 @@ use super::signals;
 use crate::replay::{RecordError, Recorder};
 use crate::rpc::storage::Storage;
 use crate::rpc::{Server, Settings};
-use crate::stdio::{Filled, Frame, Input, Lines, Output, Stdio, StdioError, WakeFd, Waker, wait, wake_pair};
+use crate::stdio::{
+    Drained, Filled, Frame, Input, Lines, Output, Stdio, StdioError, WakeFd, Waker, wait, wake_pair,
+};
 
 /// How long an end waits for a client that does not read (PROTOCOL 1).
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Threads that may wait for the disk at once.
 const BLOCKING_THREADS: usize = 16;
+/// How long a wait lasts that something else than news may end.
+const TICK: Duration = Duration::from_millis(100);
+/// So much output is handed on before a chunk of input is through.
+const HAND_OVER_AT: usize = 1 << 20;
 
 /// Why the daemon could not start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -48,19 +54,26 @@ pub fn serve(
         step_by_step: settings.clock.is_fixed(),
         server: Server::new(settings, storage(runtime.handle().clone(), waker)),
         recorder,
+        unread: false,
     };
     let mut input = Input::new(stdio.input);
+    let mut ended = false;
+    let mut patience = Patience::new(LAST_WORDS);
     loop {
-        let wanted = if owner.output.over_bound() { None } else { input.poll_fd() };
-        let more = owner.server.has_more() && !owner.output.over_bound();
-        let ready = wait(wanted, &wake, owner.output.poll_fd(), more.then_some(Duration::ZERO))?;
+        let blocked = owner.is_blocked();
+        let wanted = if blocked || owner.unread { None } else { input.poll_fd() };
+        let pause = match (owner.unread || owner.server.has_more(), blocked) {
+            (true, false) => Some(Duration::ZERO),
+            _ if ended => Some(TICK),
+            _ => None,
+        };
+        let ready = wait(wanted, &wake, owner.output.poll_fd(), pause)?;
         if ready.output_gone || owner.output.closed() || end_asked.is_set() {
             break;
         }
-        if !owner.output.over_bound() {
+        if !blocked {
             owner.server.advance();
         }
-        let mut ended = false;
         if ready.input {
             match input.fill(&mut owner.lines) {
                 Ok(Filled::Bytes(_) | Filled::NotReady) => {}
@@ -70,10 +83,10 @@ pub fn serve(
                     ended = true;
                 }
             }
-            owner.carry_out(|| wake_is_enough(&wake));
         }
+        owner.carry_out(|| wake_is_enough(&wake));
         owner.hand_over();
-        if ended {
+        if ended && (!owner.unread || patience.is_over(owner.output.queued_bytes())) {
             break;
         }
     }
@@ -82,9 +95,30 @@ pub fn serve(
     Ok(())
 }
 
+/// How long an end waits for a client that reads nothing at all.
+struct Patience {
+    limit: Duration,
+    queued: usize,
+    since: Instant,
+}
+
+impl Patience {
+    fn new(limit: Duration) -> Self {
+        Self { limit, queued: usize::MAX, since: Instant::now() }
+    }
+
+    /// Whether so long nothing was read; `queued` is what waits to be read now.
+    fn is_over(&mut self, queued: usize) -> bool {
+        if queued != self.queued {
+            (self.queued, self.since) = (queued, Instant::now());
+        }
+        self.since.elapsed() >= self.limit
+    }
+}
+
 /// Waits until some other thread has news.
 fn wake_is_enough(wake: &WakeFd) {
-    let _ = wait(None, wake, None, Some(Duration::from_millis(100)));
+    let _ = wait(None, wake, None, Some(TICK));
 }
 
 struct Owner {
@@ -94,11 +128,27 @@ struct Owner {
     /// Every line is carried out, storage included, before the next is read (PROTOCOL 7).
     step_by_step: bool,
     recorder: Option<Recorder>,
+    /// Lines may be left in `lines`, because more waits than its bound.
+    unread: bool,
 }
 
 impl Owner {
+    /// Whether what waits, to be read by the client or to be carried out, is over its bound.
+    fn is_blocked(&self) -> bool {
+        self.output.over_bound() || self.server.waiting_bytes() > self.output.bound()
+    }
+
+    /// Carries out the lines that are there; stops between two of them while [`Self::is_blocked`].
     fn carry_out(&mut self, pause: impl Fn()) {
-        while let Some(frame) = self.lines.next_frame() {
+        loop {
+            if self.server.output().is_some_and(|out| out.len() >= HAND_OVER_AT) {
+                self.hand_over();
+            }
+            self.unread = self.is_blocked();
+            if self.unread {
+                return;
+            }
+            let Some(frame) = self.lines.next_frame() else { return };
             match frame {
                 Frame::Line(line) => {
                     record(&mut self.recorder, |recorder| recorder.received(line));
@@ -113,11 +163,9 @@ impl Owner {
                 self.run_dry(&pause);
             }
             if self.recorder.is_some() {
-                self.server.settle();
                 self.hand_over();
             }
         }
-        self.server.settle();
     }
 
     /// Goes on until nothing waits any more.
@@ -134,8 +182,9 @@ impl Owner {
         }
     }
 
-    /// Gives what is ready to the writer.
+    /// Ends a turn, and gives what is ready to the writer.
     fn hand_over(&mut self) {
+        self.server.settle();
         let Some(out) = self.server.output() else { return };
         if out.is_empty() {
             return;
@@ -165,7 +214,12 @@ impl Owner {
         if let Some(Err(error)) = self.recorder.take().map(Recorder::finish) {
             tracing::warn!(%error, "the recording is not whole");
         }
-        self.output.drain(LAST_WORDS);
+        let mut patience = Patience::new(LAST_WORDS);
+        while let Drained::TimedOut(left) = self.output.drain(TICK) {
+            if patience.is_over(left) {
+                break;
+            }
+        }
     }
 }
 

@@ -82,6 +82,12 @@ impl ReadAt for [u8] {
     }
 }
 
+impl<T: ReadAt + ?Sized> ReadAt for &T {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        (**self).read_at(offset, buf)
+    }
+}
+
 /// An open regular file. All operations take `&self`, so that a sync can run on another thread while its owner
 /// appends; callers keep appends to one file in one place.
 pub trait File: ReadAt + Send + Sync {

@@ -5,16 +5,30 @@
 //! names; [`lock`] owns a log; [`zstd`] and [`lines`] read frames and lines; [`write`](mod@write) appends and syncs;
 //! [`publish`] gives a new log its name.
 
+pub mod catalogue;
 pub mod crash;
+pub mod damage;
+pub mod delete;
 pub mod fault;
+pub mod find;
 pub mod fs;
+pub mod legacy;
 pub mod lines;
+pub mod list;
 pub mod lock;
 pub mod os;
 mod os_file;
 pub mod paths;
 pub mod publish;
+mod ranges;
+pub mod read;
+mod read_plain;
+mod read_zstd;
 pub mod record;
 pub mod session_file;
+mod row;
+mod rows;
+pub mod salvage;
+pub mod summary;
 pub mod write;
 pub mod zstd;

@@ -80,6 +80,17 @@ impl LogPath {
         Ok(Self { project: project_key(cwd)?, session: session_segment(id)?, encoding })
     }
 
+    /// A place that was found in a store. Whether it is the one of its header is the finder's to check.
+    pub(super) fn found(project: &str, session: &str, encoding: Encoding) -> Self {
+        Self { project: project.to_owned(), session: session.to_owned(), encoding }
+    }
+
+    /// The name of the session directory.
+    #[must_use]
+    pub fn segment(&self) -> &str {
+        &self.session
+    }
+
     /// The project directory, relative to the root.
     #[must_use]
     pub fn project_dir(&self) -> &Path {
@@ -129,6 +140,25 @@ pub fn session_segment_units(units: impl IntoIterator<Item = u16>) -> Result<Str
         _ if name.len() > MAX_NAME_BYTES => Err(PathError::IdTooLong { bytes: name.len() }),
         _ => Ok(name),
     }
+}
+
+/// The id that a session directory's name stands for, as UTF-16 code units; none for a name that
+/// [`session_segment_units`] gives to no id.
+#[must_use]
+pub fn segment_units(name: &str) -> Option<Vec<u16>> {
+    let mut units = Vec::new();
+    let mut rest = name;
+    while let Some(first) = rest.chars().next() {
+        let escape = rest.strip_prefix('~').and_then(|rest| rest.get(..4));
+        let unit = match first {
+            '~' => u16::from_str_radix(escape?, 16).ok()?,
+            literal => u16::try_from(u32::from(literal)).ok()?,
+        };
+        units.push(unit);
+        rest = rest.get(if first == '~' { 5 } else { first.len_utf8() }..)?;
+    }
+    // Lower-case digits, escaped letters and raw specials are nobody's name.
+    (session_segment_units(units.iter().copied()).as_deref() == Ok(name)).then_some(units)
 }
 
 /// The name of the project directory of a working directory; `None` has one of its own. Lossy: `/a/b-c` and `/a-b/c`

@@ -18,7 +18,4 @@ pub use equal::{equal, equal_except};
 pub use fault::{FaultAt, FaultKind, SyntaxError, pointer_at};
 pub use scan::{Checks, Scanner, Scratch, Span};
 pub use string::{JsonStr, quote, quote_into};
-pub use text::{Elements, Json, JsonText, Members, Type};
-
-/// The largest integer that a double holds exactly: 2^53 - 1.
-pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+pub use text::{Elements, Json, JsonText, MAX_SAFE_INTEGER, Members, Type};

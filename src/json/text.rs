@@ -4,7 +4,10 @@ use super::fault::SyntaxError;
 use super::scan::{Checks, Scanner, Scratch};
 use super::string::JsonStr;
 use super::token::string_end;
-use super::{MAX_SAFE_INTEGER, write_compact};
+use super::write_compact;
+
+/// The largest integer that a double holds exactly: 2^53 - 1.
+pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 /// The six kinds of JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::envelope::EnvelopeFault;
 use super::raw::RawJson;
 use crate::json::quote;
+use crate::log::EnvelopeError;
 use crate::session::Refusal;
 
 /// What kind of JSON value a fact is.
@@ -193,7 +194,10 @@ impl From<Refusal> for WireError {
                 new(Code::SeqConflict).fact("expected", expected).fact("actual", actual)
             }
             Refusal::LossyJson { pointer, .. } => new(Code::LossyJson).text("pointer", &pointer),
-            Refusal::Envelope(_) => new(Code::InvalidEvent).text("rule", "SEED_ENVELOPE"),
+            Refusal::Envelope(error) => {
+                let pointer = envelope_pointer(&error);
+                new(Code::InvalidEvent).text("pointer", &pointer).text("rule", "SEED_ENVELOPE")
+            }
             Refusal::Shape(error) => {
                 new(Code::InvalidEvent).text("pointer", &error.pointer()).text("rule", error.class())
             }
@@ -217,5 +221,18 @@ impl From<Refusal> for WireError {
 impl From<Refusal> for ErrorObjectOwned {
     fn from(refusal: Refusal) -> Self {
         WireError::from(refusal).into()
+    }
+}
+
+/// The JSON Pointer, from the event's root, of what an envelope lacks or should not have.
+fn envelope_pointer(error: &EnvelopeError) -> String {
+    match error {
+        EnvelopeError::NotAnObject => String::new(),
+        EnvelopeError::UnknownMember(name) => format!("/{}", name.replace('~', "~0").replace('/', "~1")),
+        EnvelopeError::Missing(name) => format!("/{name}"),
+        EnvelopeError::Type => "/type".to_owned(),
+        EnvelopeError::Seq => "/seq".to_owned(),
+        EnvelopeError::Time => "/time".to_owned(),
+        EnvelopeError::Ignorable => "/ignorable".to_owned(),
     }
 }

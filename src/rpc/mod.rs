@@ -11,6 +11,7 @@ mod envelope;
 mod error;
 pub mod greeting;
 mod methods;
+mod misfit;
 pub mod params;
 mod raw;
 mod replaying;

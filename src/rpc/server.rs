@@ -12,8 +12,9 @@ use super::connection::{Dialect, Notice, acp_params};
 use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
 use super::methods::{METHODS, append_direct};
+use super::misfit::misfit;
 use super::replaying::{Streaming, Streams};
-use super::service::{Call, Next, Service, Settings, Slot, notify};
+use super::service::{Call, Found, Next, Service, Settings, Slot, notify};
 use super::storage::{Job, JobResult, Storage, Written};
 use super::turn::{Fate, Touched, refuse_lines};
 use super::waiting::{Queue, Undo, Waiting};
@@ -22,6 +23,9 @@ use crate::log::{Seq, SessionId};
 
 /// The head of every response that the method table makes; ours has the id's own text.
 const TABLE_HEAD: &str = r#"{"jsonrpc":"2.0","id":0,"#;
+
+/// What a request that waited goes on with: the job's result, and what it had learned before.
+type Resumed = (JobResult, Vec<Found>);
 
 /// The protocol for one client.
 pub struct Server {
@@ -34,6 +38,8 @@ pub struct Server {
     /// Durable watermarks of sessions whose making is not answered yet.
     untold: Vec<(SessionId, Seq)>,
     scratch: Scratch,
+    /// Whether appends may go past the method table.
+    direct: bool,
 }
 
 impl Server {
@@ -50,7 +56,21 @@ impl Server {
             streams: Streams::default(),
             untold: Vec::new(),
             scratch: Scratch::default(),
+            direct: true,
         }
+    }
+
+    /// The same with every request going through the method table: what the direct path of appends is
+    /// held to.
+    #[doc(hidden)]
+    pub fn through_table(mut self) -> Self {
+        self.direct = false;
+        self
+    }
+
+    /// Bytes of requests that wait for others.
+    pub fn waiting_bytes(&self) -> usize {
+        self.queue.bytes()
     }
 
     /// Lines that are ready for the client, each with its end. The caller takes them.
@@ -135,7 +155,7 @@ impl Server {
         }
     }
 
-    fn take(&mut self, text: &str, resumed: Option<JobResult>) {
+    fn take(&mut self, text: &str, resumed: Option<Resumed>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         match Incoming::read(text, &mut scratch) {
             Ok(Incoming::Request(request)) => self.request(&request, text, resumed),
@@ -147,15 +167,19 @@ impl Server {
         self.scratch = scratch;
     }
 
-    fn request(&mut self, request: &Request<'_>, line: &str, resumed: Option<JobResult>) {
+    fn request(&mut self, request: &Request<'_>, line: &str, resumed: Option<Resumed>) {
         let Some(service) = self.service.as_mut() else { return };
-        if resumed.is_none() && self.queue.is_empty() && is_append(request) {
+        if self.direct && resumed.is_none() && self.queue.is_empty() && is_append(request) {
             service.connection.fixed = true;
+            let mark = service.out.len();
             let done = catch_unwind(AssertUnwindSafe(|| append_direct(service, request)));
             match done {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(_) => return self.panicked(request),
+                Err(_) => {
+                    service.out.truncate(mark);
+                    return self.panicked(request);
+                }
             }
         }
         let params = self.native_params(request);
@@ -180,9 +204,9 @@ impl Server {
         params: Json<'_>,
         line: &str,
         names: Vec<String>,
-        resumed: Option<JobResult>,
+        resumed: Option<Resumed>,
     ) {
-        let method = request.method.decode().unwrap_or_default();
+        let method = request.method.lossy();
         let Some(MethodCallback::Sync(callback)) = self.methods.method(&method) else {
             self.refuse(request.id, &unknown_method(&method));
             if let Some(service) = self.service.as_mut() {
@@ -193,7 +217,8 @@ impl Server {
         let Some(mut service) = self.service.take() else { return };
         let max = service.settings.wire.max_message_bytes;
         let mark = service.out.len();
-        service.call = Call { resumed, ..Call::default() };
+        let (resumed, found) = resumed.map_or((None, Vec::new()), |(result, found)| (Some(result), found));
+        service.call = Call { resumed, found, ..Call::default() };
         self.slot.put(service);
         // The one params object goes as the only element of a positional list.
         let list = format!("[{}]", params.text());
@@ -208,15 +233,15 @@ impl Server {
             service.out.truncate(mark);
             return self.panicked(request);
         };
-        let Call { entered, next, after, slot, .. } = std::mem::take(&mut service.call);
+        let Call { entered, next, after, found, slot, .. } = std::mem::take(&mut service.call);
         if let Next::Rerun(job) = next {
-            let ticket = self.queue.wait(Waiting::Rerun { line: line.into(), names });
+            let ticket = self.queue.wait(Waiting::Rerun { line: line.into(), names, found });
             return service.storage.start(ticket, job);
         }
         let mut lines = String::new();
         let body = response.as_json().get();
         if !entered && response.is_error() {
-            write_error(&mut lines, request.id, &misfit(body));
+            write_error(&mut lines, request.id, &misfit(&reason_of(body), params, ""));
         } else {
             write_response(
                 &mut lines,
@@ -286,16 +311,21 @@ impl Server {
         if method == "$/cancel_request" {
             let Some(id) = notification.params.get("requestId") else { return };
             let is_it = |line: &str| has_id(line, id);
-            let streaming = self.streams.cancel(is_it);
-            let cancelled = streaming.is_some() || self.queue.cancel(is_it);
-            if let Some(streaming) = streaming {
-                self.queue.done(streaming.ticket);
-                if streaming.opened {
-                    self.let_go(&streaming.session, false);
+            let line = match self.streams.cancel(is_it) {
+                Some(streaming) => {
+                    self.queue.done(streaming.ticket);
+                    if streaming.opened {
+                        self.let_go(&streaming.session, false);
+                    }
+                    Some(streaming.line)
                 }
-            }
-            if cancelled {
-                self.refuse(id.text(), &WireError::new(Code::RequestCancelled, "cancelled by the client"));
+                None => self.queue.cancel(is_it),
+            };
+            if let Some(line) = line {
+                // Its id as it came: another spelling of it may have cancelled it.
+                let own = Json::parse(&line).ok().and_then(|(request, _)| request.get("id"));
+                let cancelled = WireError::new(Code::RequestCancelled, "cancelled by the client");
+                self.refuse(own.unwrap_or(id).text(), &cancelled);
             }
         } else if METHODS.contains(&method.trim_start_matches('_')) {
             tracing::warn!(method = %method, "not run: a request needs an id");
@@ -387,7 +417,7 @@ impl Server {
 
     fn resume(&mut self, ticket: u64, result: JobResult) {
         match self.queue.done(ticket) {
-            Some(Waiting::Rerun { line, .. }) => self.take(&line, Some(result)),
+            Some(Waiting::Rerun { line, found, .. }) => self.take(&line, Some((result, found))),
             Some(Waiting::Hold { lines, undo, .. }) => {
                 let Some(service) = self.service.as_mut() else { return };
                 let JobResult::Kept(Err(error)) = result else { return service.out.push_str(&lines) };
@@ -498,16 +528,10 @@ pub(super) fn write_error(out: &mut String, id: &str, error: &WireError) {
     out.push_str("}\n");
 }
 
-/// Params that the method table could not read, as an error of ours that names the member.
-fn misfit(body: &str) -> WireError {
+/// What the method table says of params that it could not read.
+fn reason_of(body: &str) -> String {
     let reason = Json::parse(body).ok().and_then(|(body, _)| body.at(&["error", "data"])?.as_str());
-    let reason = reason.map(|reason| reason.lossy().into_owned()).unwrap_or_default();
-    let reason = reason.split(" at line ").next().unwrap_or_default();
-    let error = WireError::new(Code::InvalidParams, format!("params do not fit the method: {reason}"));
-    match reason.split('`').nth(1) {
-        Some(field) => error.text("field", field),
-        None => error,
-    }
+    reason.map(|reason| reason.lossy().into_owned()).unwrap_or_default()
 }
 
 fn too_long(method: &str, max: usize) -> WireError {
@@ -538,6 +562,6 @@ fn unknown_method(method: &str) -> WireError {
             .text("method", &name)
             .text("reason", "no_model");
     }
-    let message = format!("there is no method {name}; initialize lists the methods");
+    let message = format!("there is no method {name:?}; initialize lists the methods");
     WireError::new(Code::MethodNotFound, message).text("method", &name)
 }

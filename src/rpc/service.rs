@@ -13,7 +13,7 @@ use super::params::InvariantsMode;
 use super::raw::RawJson;
 use super::replaying::begin_update;
 use super::results::{Face, HeaderResult, Opened, Repaired};
-use super::storage::{Job, JobResult, Storage};
+use super::storage::{Job, JobResult, Storage, StorageError, StoredSummary};
 use super::turn::Turn;
 use crate::json::{escape_separators, quote};
 use crate::log::{Event, Header, Offset, SessionId};
@@ -97,13 +97,18 @@ pub(super) enum Next {
     },
 }
 
+/// What storage has said of an id.
+pub(super) type Found = (SessionId, Result<Option<StoredSummary>, StorageError>);
+
 /// One run of one request.
 #[derive(Debug, Default)]
 pub(super) struct Call {
     /// The method's body was reached: its params fit.
     pub(super) entered: bool,
-    /// The result of the job that an earlier run began.
+    /// The result of the job that the run before this one began.
     pub(super) resumed: Option<JobResult>,
+    /// What this and earlier runs have learned of ids: [`Service::find_stored`].
+    pub(super) found: Vec<Found>,
     /// What comes next.
     pub(super) next: Next,
     /// The slot of this turn with which the response stands or falls.
@@ -156,6 +161,19 @@ impl Service {
                 Err(Stop::Wait)
             }
         }
+    }
+
+    /// Whether a session of that id is stored. A request that asks for several ids runs once more for each.
+    pub(super) fn find_stored(&mut self, id: &SessionId) -> Answer<Option<StoredSummary>> {
+        if let Some((_, known)) = self.call.found.iter().find(|(known, _)| known == id) {
+            return Ok(known.clone()?);
+        }
+        let JobResult::Found(found) = self.wait_for(|| Job::Find(id.clone()))? else {
+            let error = "storage gave another result than was asked for; report this";
+            return Err(WireError::new(Code::Internal, error).into());
+        };
+        self.call.found.push((id.clone(), found.clone()));
+        Ok(found?)
     }
 
     /// The mode that was asked for, or the daemon's own.

@@ -264,13 +264,17 @@ pub enum StorageError {
     },
 }
 
+/// No session of that id, which may be none, is stored.
+pub(super) fn not_stored(id: &str) -> WireError {
+    let id: String = id.chars().take(300).collect();
+    let message = format!("session {id:?} is not stored here; list the sessions, or create it");
+    WireError::new(Code::SessionNotFound, message).text("sessionId", &id)
+}
+
 impl From<StorageError> for WireError {
     fn from(error: StorageError) -> Self {
         match error {
-            StorageError::NotFound(id) => {
-                let message = format!("session {id} is not stored here; list the sessions, or create it");
-                Self::new(Code::SessionNotFound, message).text("sessionId", id.as_str())
-            }
+            StorageError::NotFound(id) => not_stored(id.as_str()),
             StorageError::Failed { errno, doing, committed, reason } => {
                 let hint = if committed {
                     "the events are kept; ask again"

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use super::service::Found;
 use super::storage::Ticket;
 use crate::log::{Offset, SessionId};
 
@@ -25,6 +26,8 @@ pub(super) enum Waiting {
         line: Box<str>,
         /// The session ids that it names.
         names: Vec<String>,
+        /// What it has learned of ids so far.
+        found: Vec<Found>,
     },
     /// Its response is ready and goes out when the job is done.
     Hold {
@@ -51,6 +54,10 @@ pub(super) struct Queue {
     busy: HashSet<String>,
     /// Requests that wait for a busy session, in order of arrival.
     behind: VecDeque<(Box<str>, Vec<String>)>,
+    /// How often a session is named there.
+    named: HashMap<String, usize>,
+    /// Bytes of their lines.
+    bytes: usize,
 }
 
 impl Queue {
@@ -62,8 +69,12 @@ impl Queue {
     /// Whether a request that names these sessions must wait: for one of them, or for an older one
     /// that does. An empty name stands for the list of all sessions.
     pub(super) fn is_busy(&self, names: &[String]) -> bool {
-        let behind = |name: &String| self.behind.iter().any(|(_, others)| others.contains(name));
-        names.iter().any(|name| self.busy.contains(name) || behind(name))
+        names.iter().any(|name| self.busy.contains(name) || self.named.contains_key(name))
+    }
+
+    /// Bytes of the requests that wait behind busy sessions.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether a session's making is not answered yet: no line may name it.
@@ -74,7 +85,26 @@ impl Queue {
 
     /// Puts a request behind the busy sessions.
     pub(super) fn push_behind(&mut self, line: Box<str>, names: Vec<String>) {
+        self.bytes += line.len();
+        for name in &names {
+            *self.named.entry(name.clone()).or_default() += 1;
+        }
         self.behind.push_back((line, names));
+    }
+
+    /// Takes the request at `at` out of the line.
+    fn leave(&mut self, at: usize) -> Option<Box<str>> {
+        let (line, names) = self.behind.remove(at)?;
+        self.bytes = self.bytes.saturating_sub(line.len());
+        for name in names {
+            if let Some(count) = self.named.get_mut(&name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.named.remove(&name);
+                }
+            }
+        }
+        Some(line)
     }
 
     /// Lets a request wait for a job.
@@ -107,25 +137,25 @@ impl Queue {
             held.extend(names.iter().map(String::as_str));
             free
         })?;
-        self.behind.remove(free).map(|(line, _)| line)
+        self.leave(free)
     }
 
-    /// Takes a request back whose id's text `is_it` knows; false if none waits that can be taken back.
-    /// One whose effect is done is not.
-    pub(super) fn cancel(&mut self, is_it: impl Fn(&str) -> bool) -> bool {
+    /// Takes a request back that `is_it` knows by its line; the line, or none if no such request waits
+    /// that can be taken back. One whose effect is done is not.
+    pub(super) fn cancel(&mut self, is_it: impl Fn(&str) -> bool) -> Option<Box<str>> {
         if let Some(at) = self.behind.iter().position(|(line, _)| is_it(line)) {
-            self.behind.remove(at);
-            return true;
+            return self.leave(at);
         }
         for waiting in self.jobs.values_mut() {
-            if let Waiting::Rerun { line, names } = waiting {
+            if let Waiting::Rerun { line, names, .. } = waiting {
                 if is_it(line) {
-                    *waiting = Waiting::Nobody { names: std::mem::take(names) };
-                    return true;
+                    let (line, names) = (std::mem::take(line), std::mem::take(names));
+                    *waiting = Waiting::Nobody { names };
+                    return Some(line);
                 }
             }
         }
-        false
+        None
     }
 }
 

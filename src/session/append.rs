@@ -5,7 +5,7 @@ use super::refusal::Refusal;
 use super::session::{Invariants, Moment, Session};
 use crate::json::{Checks, FaultAt, Json, JsonStr, pointer_at, write_compact};
 use crate::log::{Draft, Event, Offset, Seq};
-use crate::view::same_data;
+use crate::view::{message_id_missing, minted_id, same_data};
 
 /// An event that somebody wants in the log: verified JSON, nothing of its meaning checked yet.
 #[derive(Clone, Copy, Debug)]
@@ -177,7 +177,11 @@ impl Session {
     ) -> Result<Appended, Refusal> {
         match self.history.log().get(at.next()) {
             Some(event) if candidate.is_stored_as(event, rules.vocabulary) => {
-                Ok(Appended { seq: event.seq(), time: event.time(), message_id: None, duplicate: true })
+                // The first answer may never have arrived: a minted id is told again.
+                let minted = message_id_missing(&candidate.draft)
+                    .and_then(|_| minted_id(candidate.draft.kind, event.data()))
+                    .map(str::to_owned);
+                Ok(Appended { seq: event.seq(), time: event.time(), message_id: minted, duplicate: true })
             }
             _ => Err(Refusal::SeqConflict { expected: at, actual: self.history.log().len() }),
         }

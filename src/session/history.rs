@@ -171,7 +171,7 @@ impl History {
     /// crash repair does. Says how many there were; all are admitted or none.
     pub fn close_turn(&mut self, time: Option<i64>, rules: Rules<'_>) -> Result<u64, Refusal> {
         let start = self.log.len();
-        let Some(Closers { time, events }) = self.closers(time) else { return Ok(0) };
+        let Closers { time, events } = self.closers(time);
         for closer in &events {
             let candidate = Candidate::own(closer.draft());
             if let Err(refusal) = self.admit(&candidate, time, Relate::Note, rules, None) {
@@ -182,14 +182,14 @@ impl History {
         Ok(events.len() as u64)
     }
 
-    fn closers(&self, time: Option<i64>) -> Option<Closers> {
-        let turn = self.view.relations.open_turn()?;
-        Some(closers(&self.log, turn.seq, time))
+    fn closers(&self, time: Option<i64>) -> Closers {
+        let turn = self.view.relations.open_turn();
+        turn.map_or_else(Closers::default, |turn| closers(&self.log, turn.seq, time))
     }
 
     /// The events with which a load would close an open turn, as JSON texts.
     pub fn closer_lines(&self) -> Vec<String> {
-        let Some(Closers { time, events }) = self.closers(None) else { return Vec::new() };
+        let Closers { time, events } = self.closers(None);
         let mut closing = Log::starting_at(self.log.len());
         for closer in &events {
             closing.push(&closer.draft(), time);

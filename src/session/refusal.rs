@@ -33,7 +33,7 @@ pub enum Refusal {
         next_seq: Offset,
     },
     /// Not an event of the log.
-    #[error("boundary {boundary} is not the seq of an event; the last one is {}", last_text(.last))]
+    #[error("boundary {boundary} is not the seq of an event; {}", last_text(.last))]
     InvalidBoundary {
         /// As it was given.
         boundary: String,
@@ -51,9 +51,7 @@ pub enum Refusal {
         turn: String,
     },
     /// The log is not that long, or holds something else there.
-    #[error(
-        "expectedSeq is {expected} but the log's next seq is {actual}, and it does not hold these events there; read on from {expected}"
-    )]
+    #[error("expectedSeq is {expected} but the log's next seq is {actual}{}", conflict_text(*.expected, *.actual))]
     SeqConflict {
         /// The condition.
         expected: Offset,
@@ -117,7 +115,14 @@ pub enum Refusal {
 }
 
 fn last_text(last: &Option<Seq>) -> String {
-    last.map_or_else(|| "none: the log is empty".to_owned(), |seq| seq.to_string())
+    last.map_or_else(|| "the log is empty".to_owned(), |seq| format!("the last one is {seq}"))
+}
+
+fn conflict_text(expected: Offset, actual: Offset) -> String {
+    if expected > actual {
+        return "; no event stands there yet".to_owned();
+    }
+    format!(", and it does not hold these events there; read on from {expected}")
 }
 
 impl Refusal {

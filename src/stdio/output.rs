@@ -84,6 +84,11 @@ impl Output {
         self.backlog.bytes() > self.backlog.bound()
     }
 
+    /// The bound.
+    pub fn bound(&self) -> usize {
+        self.backlog.bound()
+    }
+
     /// Whether the reader is gone or writing has failed for good.
     pub fn closed(&self) -> bool {
         self.backlog.closed()

@@ -13,6 +13,8 @@ mod repair;
 mod request;
 mod shape;
 mod surface;
+#[allow(clippy::module_inception)]
+mod view;
 
 pub use activity::Activity;
 pub use calls::{OddCall, OpenCall};
@@ -25,33 +27,4 @@ pub use request::{
 };
 pub use shape::{MessageAt, ShapeError, check_append, check_shape};
 pub use surface::{Effect, Surface, SurfaceError, message_of};
-
-use crate::log::Event;
-
-/// All projections of one log. Cloning shares what is large.
-#[derive(Clone, Debug, Default)]
-pub struct View {
-    /// The ordered view of the message-producing events.
-    pub surface: Surface,
-    /// Turns, steps and tool calls.
-    pub relations: Relations,
-    /// The latest request header and context.
-    pub request: RequestState,
-    /// What a list shows.
-    pub activity: Activity,
-}
-
-impl View {
-    /// Follows a committed event whose effect and fact are known.
-    pub fn apply(&mut self, event: Event<'_>, effect: Effect, fact: &Fact<'_>) {
-        self.surface.apply(event, effect);
-        self.relations.apply(event.seq(), fact);
-        self.request.apply(event.seq(), event.kind());
-        self.activity.apply(event);
-    }
-
-    /// Follows a committed event.
-    pub fn follow(&mut self, event: Event<'_>) {
-        self.apply(event, self.surface.effect_of(event), &Fact::of_event(event));
-    }
-}
+pub use view::View;

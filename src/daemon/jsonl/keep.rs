@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Shared, failed, sync_failed, write_failed};
+use super::storage::{Shared, failed, sync_failed, write_failed};
 use crate::disk::fs::File;
 use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::publish::{Piece, PublishError};

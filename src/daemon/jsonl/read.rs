@@ -1,6 +1,6 @@
 //! Finding, reading and listing stored sessions. Runs off the owner thread.
 
-use super::Shared;
+use super::storage::Shared;
 use crate::disk::session_file::SessionFile;
 use crate::log::SessionId;
 use crate::rpc::storage::{Inspected, Loaded, StorageError, StoredInfo, StoredSummary};

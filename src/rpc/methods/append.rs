@@ -9,7 +9,6 @@ use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Appended, AppendedBatch, Interrupted};
 use crate::rpc::server::write_error;
 use crate::rpc::service::{Answer, Next, Service, Stop, bad_param};
-use crate::rpc::storage::{Job, JobResult};
 use crate::session::{self, Append, Candidate, Command, Expect, Interrupt, Moment, Outcome, Refusal};
 
 /// The params of an append, over the text of the line.
@@ -28,9 +27,9 @@ pub(in crate::rpc) fn append_direct(service: &mut Service, request: &Request<'_>
     let Some(parts) = direct_parts(request) else { return false };
     let (appended, slot) = match service.commit_one(&parts) {
         Ok(committed) => committed,
-        Err(Refusal::NotFound(_)) => {
+        Err(Refusal::NotFound(_) | Refusal::NotLive { .. }) => {
             service.settings.clock.unread();
-            return false; // it may have to wait for storage
+            return false; // the table says it; it may have to wait for storage
         }
         Err(refusal) => {
             write_error(&mut service.out, request.id, &refusal.into());
@@ -141,10 +140,8 @@ impl Service {
             durable: params.durable == Some(true),
         };
         self.check_durable(parts.session, parts.durable)?;
-        let (appended, slot) = match self.commit_one(&parts) {
-            Ok(committed) => committed,
-            Err(refusal) => return Err(self.refused(refusal)),
-        };
+        self.check_live(parts.session, parts.instance)?;
+        let (appended, slot) = self.commit_one(&parts)?;
         self.answer_with(slot, parts.durable);
         let session::Appended { seq, time, message_id, duplicate } = appended;
         Ok(Appended { seq: seq.get(), time, message_id, duplicate })
@@ -185,13 +182,14 @@ impl Service {
             instance: params.instance_id.as_deref(),
             expect: expected(params.expected_seq)?,
         };
+        self.check_live(place.session, place.instance)?;
         let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
         let done = match self.store.execute(Command::AppendBatch(place, &batch), moment) {
             Ok(Outcome::AppendedBatch(done)) => done,
             Ok(_) => {
                 return Err(WireError::new(Code::Internal, "a batch had another outcome; report this").into());
             }
-            Err(refusal) => return Err(self.refused(refusal)),
+            Err(refusal) => return Err(refusal.into()),
         };
         let slot = self.committed(&params.session_id, done.committed, done.first.plus(done.count));
         self.answer_with(slot, durable);
@@ -200,6 +198,7 @@ impl Service {
     }
 
     pub(super) fn interrupt(&mut self, params: InterruptParams) -> Answer<Interrupted> {
+        self.check_live(&params.session_id, params.instance_id.as_deref())?;
         let command = Command::Interrupt(Interrupt {
             session: &params.session_id,
             instance: params.instance_id.as_deref(),
@@ -214,6 +213,14 @@ impl Service {
             Ok(_) => {
                 Err(WireError::new(Code::Internal, "an interrupt had another outcome; report this").into())
             }
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// A session and instance that are live; looked at before the clock, which moves once for each append.
+    fn check_live(&mut self, id: &str, instance: Option<&str>) -> Answer<()> {
+        match self.store.instance(id, instance) {
+            Ok(_) => Ok(()),
             Err(refusal) => Err(self.refused(refusal)),
         }
     }
@@ -248,11 +255,8 @@ impl Service {
         let Ok(id) = crate::log::SessionId::new(id) else {
             return WireError::from(refusal).fact("stored", false).into();
         };
-        match self.wait_for(|| Job::Find(id)) {
-            Ok(JobResult::Found(Ok(found))) => {
-                WireError::from(refusal).fact("stored", found.is_some()).into()
-            }
-            Ok(_) => refusal.into(),
+        match self.find_stored(&id) {
+            Ok(found) => WireError::from(refusal).fact("stored", found.is_some()).into(),
             Err(stop) => stop,
         }
     }

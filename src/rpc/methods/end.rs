@@ -6,8 +6,8 @@ use crate::rpc::params::{EndParams, InspectParams, SessionParams};
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{EmptyResult, Face, FlushResult, InspectResult};
 use crate::rpc::service::{Answer, Next, Service, Stop, header_result};
-use crate::rpc::storage::{Inspected, Job, JobResult, Written};
-use crate::session::{Command, Moment, Outcome, Refusal, Session};
+use crate::rpc::storage::{Inspected, Job, JobResult, Written, not_stored};
+use crate::session::{Command, Moment, Outcome, Session};
 
 use super::append::seq_number;
 
@@ -76,9 +76,7 @@ impl Service {
     }
 
     pub(super) fn inspect(&mut self, params: InspectParams) -> Answer<InspectResult> {
-        let Ok(id) = SessionId::new(&params.session_id) else {
-            return Err(Refusal::NotFound(params.session_id).into());
-        };
+        let id = SessionId::new(&params.session_id).map_err(|_| not_stored(&params.session_id))?;
         let inspected = match self.store.session_mut(id.as_str()) {
             Ok(session) => Inspected {
                 header: session.header().clone(),

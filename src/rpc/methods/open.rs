@@ -4,14 +4,15 @@ use crate::json::{Json, Type};
 use crate::log::{Header, Offset, SessionId};
 use crate::rpc::connection::Dialect;
 use crate::rpc::error::{Code, WireError};
+use crate::rpc::misfit::misfit;
 use crate::rpc::params::{
     ForkParams, InvariantsMode, LoadParams, NewMeta, NewParams, ReplayMode, ResumeParams,
 };
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Face, Forked, Opened};
 use crate::rpc::service::{Answer, Next, Service, Stop, bad_param, session_id};
-use crate::rpc::storage::{Job, JobResult, Publication};
-use crate::session::{Boundary, Command, Fork, Moment, New, Outcome, Refusal, Restore, Seed, SnapshotOf};
+use crate::rpc::storage::{Job, JobResult, Publication, StorageError, not_stored};
+use crate::session::{Boundary, Command, Fork, Moment, New, Outcome, Restore, Seed, SnapshotOf};
 
 use super::read::policy;
 
@@ -38,7 +39,7 @@ impl Service {
         let id = params.session_id.as_deref().map(|id| session_id("sessionId", id)).transpose()?;
         let ephemeral = params.ephemeral == Some(true);
         if let Some(id) = &id {
-            self.check_unused(id, None)?;
+            self.check_unused(id)?;
         }
         let now = self.settings.clock.now();
         let moment = &mut Moment { now, ids: &mut self.settings.ids };
@@ -77,7 +78,7 @@ impl Service {
         let child =
             params.child_session_id.as_deref().map(|id| session_id("childSessionId", id)).transpose()?;
         if let Some(child) = &child {
-            self.check_unused(child, Some(&params.session_id))?;
+            self.check_unused(child)?;
         }
         if let Err(refusal) = self.store.instance(&params.session_id, params.instance_id.as_deref()) {
             return Err(self.refused(refusal));
@@ -149,7 +150,7 @@ impl Service {
         if let Ok(session) = self.store.session(id) {
             return Ok(self.opened(session, None));
         }
-        let Ok(id) = SessionId::new(id) else { return Err(Refusal::NotFound(id.to_owned()).into()) };
+        let id = SessionId::new(id).map_err(|_| not_stored(id))?;
         let (vocabulary, limits) = (self.store.vocabulary().clone(), *self.store.limits());
         let loaded = match self.wait_for(|| Job::Load { id: id.clone(), vocabulary, limits })? {
             JobResult::Loaded(loaded) => *loaded?,
@@ -176,17 +177,12 @@ impl Service {
         }
     }
 
-    /// The id is neither live nor stored. Of a fork that a client repeats the source need not be live.
-    fn check_unused(&mut self, id: &SessionId, _source: Option<&str>) -> Answer<()> {
+    /// The id is neither live nor stored.
+    fn check_unused(&mut self, id: &SessionId) -> Answer<()> {
         self.store.check_free(id)?;
-        match self.wait_for(|| Job::Find(id.clone()))? {
-            JobResult::Found(found) => match found? {
-                None => Ok(()),
-                Some(summary) => {
-                    Err(crate::rpc::storage::StorageError::Exists { id: id.clone(), summary }.into())
-                }
-            },
-            _ => Err(odd_outcome()),
+        match self.find_stored(id)? {
+            None => Ok(()),
+            Some(summary) => Err(StorageError::Exists { id: id.clone(), summary }.into()),
         }
     }
 
@@ -235,7 +231,7 @@ fn read_meta(meta: Option<&RawJson>) -> Result<NewMeta, WireError> {
         let field = format!("meta.{}", key.lossy().chars().take(60).collect::<String>());
         return Err(bad_param(&field, format!("{field} must not be null; leave it out")));
     }
-    serde_json::from_str(raw.text()).map_err(|error| bad_param("meta", format!("meta does not fit: {error}")))
+    serde_json::from_str(raw.text()).map_err(|error| misfit(&error.to_string(), json, "meta."))
 }
 
 fn merge_cwd(cwd: Option<&str>, meta: Option<&str>) -> Result<Option<String>, WireError> {

@@ -78,10 +78,8 @@ impl Service {
         let session = self.reading(&params.session_id, None)?;
         let log = session.history().log();
         let inherited = if params.own == Some(true) { session.inherited_event_count() } else { Offset::ZERO };
-        let bound =
-            |seq: Option<u64>, default: Offset| seq.and_then(Offset::new).unwrap_or(default).min(log.len());
-        let from = bound(params.from_seq, Offset::ZERO).max(inherited);
-        let to = bound(params.to_seq, log.len()).max(from);
+        let from = within(log, params.from_seq, Offset::ZERO).max(inherited);
+        let to = within(log, params.to_seq, log.len()).max(from);
         let wanted = |event: Event<'_>| match &params.types {
             Some(types) => types.iter().any(|name| event.type_text().is(name)),
             None => true,
@@ -236,11 +234,16 @@ impl Service {
         max_bytes: Option<u64>,
     ) -> Result<(RawJson, Option<u64>), WireError> {
         let mut page = self.page(limit, max_bytes)?;
-        let from = from.and_then(Offset::new).unwrap_or_default();
+        let from = within(log, from, Offset::ZERO);
         let next =
             log.range(from, log.len()).find(|event| !page.push(event.line())).map(|event| event.seq().get());
         Ok((page.finish(), next))
     }
+}
+
+/// A place in the log that a client names; what is beyond the log is its end.
+fn within(log: &Log, seq: Option<u64>, default: Offset) -> Offset {
+    seq.map_or(default, |seq| Offset::new(seq).unwrap_or(log.len())).min(log.len())
 }
 
 /// The policy for open turns.

@@ -1,0 +1,124 @@
+//! A list of sessions with the facts that it shows, read once and remembered (PROTOCOL 3, Listing).
+
+use std::collections::HashMap;
+use std::io;
+
+use super::damage::{ReadError, Verdict};
+use super::fs::{FileSystem, Metadata};
+use super::list::{Artifact, Status, Walk, walk};
+use super::read::{ReadLimits, read_log};
+use super::summary::{Facts, FactsSink, read_summary};
+
+/// What a file was when it was read. Compared for equality only (FORMAT 13.5).
+type Revision = (u64, u64, u64, i128, i128);
+
+fn revision(meta: &Metadata) -> Revision {
+    (meta.dev, meta.ino, meta.len, meta.mtime_ns, meta.ctime_ns)
+}
+
+/// What reading a log has shown.
+#[derive(Clone, Debug)]
+struct Read {
+    facts: Facts,
+    failure: Option<(Verdict, &'static str, String)>,
+}
+
+/// Lists a store's sessions. It keeps in memory what it had to read a whole log for; it never writes.
+#[derive(Default)]
+pub struct Catalogue {
+    limits: ReadLimits,
+    known: HashMap<Revision, Read>,
+}
+
+/// One stored session and what a list shows of it.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// What it is and whether it can be opened.
+    pub artifact: Artifact,
+    /// The facts of its log; those of the sound part, when it is damaged.
+    pub facts: Facts,
+}
+
+/// A list, and what it cannot show.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The sessions, in byte order of their places.
+    pub sessions: Vec<Listed>,
+    /// See [`Walk::skipped`].
+    pub skipped: Vec<(std::path::PathBuf, String)>,
+}
+
+impl Catalogue {
+    /// A catalogue that reads logs within these limits.
+    #[must_use]
+    pub fn new(limits: ReadLimits) -> Self {
+        Self { limits, known: HashMap::new() }
+    }
+
+    /// Lists the sessions of a store.
+    ///
+    /// A log whose summary fits is not read beyond its header; another is read once, until it changes.
+    ///
+    /// # Errors
+    /// The errno of reading the root.
+    pub fn list(&mut self, fs: &dyn FileSystem) -> io::Result<Listing> {
+        let Walk { artifacts, skipped } = walk(fs)?;
+        let mut known = std::mem::take(&mut self.known);
+        let mut sessions = Vec::with_capacity(artifacts.len());
+        for mut artifact in artifacts {
+            let facts = self.facts(fs, &mut artifact, &mut known);
+            sessions.push(Listed { artifact, facts });
+        }
+        Ok(Listing { sessions, skipped })
+    }
+
+    /// The facts of one log, and what is wrong with it. What `known` said of logs that are gone is forgotten.
+    fn facts(
+        &mut self,
+        fs: &dyn FileSystem,
+        artifact: &mut Artifact,
+        known: &mut HashMap<Revision, Read>,
+    ) -> Facts {
+        let (Some(log), Some(meta), Some(_)) = (&artifact.log, &artifact.meta, &artifact.header) else {
+            return Facts::default();
+        };
+        let revision = revision(meta);
+        if let Some(read) = known.remove(&revision) {
+            let facts = read.show(artifact);
+            self.known.insert(revision, read);
+            return facts;
+        }
+        if let Some(facts) = read_summary(fs, log, &artifact.header_line, meta.len) {
+            return facts;
+        }
+        let mut sink = FactsSink::default();
+        let read = fs.open_read(&log.log()).map_err(ReadError::Io);
+        let len = meta.len;
+        match read.and_then(|file| read_log(file.as_ref(), len, log.encoding(), self.limits, &mut sink)) {
+            Ok(scan) => {
+                let failure = scan
+                    .failure()
+                    .map(|problem| (problem.damage.verdict(), problem.class(), problem.to_string()));
+                let read = Read { facts: sink.facts, failure };
+                let facts = read.show(artifact);
+                self.known.insert(revision, read);
+                facts
+            }
+            Err(error) => {
+                if artifact.status == Status::Ok {
+                    artifact.fails(&error);
+                }
+                Facts::default()
+            }
+        }
+    }
+}
+
+impl Read {
+    fn show(&self, artifact: &mut Artifact) -> Facts {
+        if let (Status::Ok, Some((verdict, class, reason))) = (artifact.status, &self.failure) {
+            artifact.judged(*verdict, class, reason.clone());
+        }
+        self.facts.clone()
+    }
+}

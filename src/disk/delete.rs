@@ -1,0 +1,101 @@
+//! Removing a stored session: its own files and nothing else.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::find::{find_all, is_absent};
+use super::fs::FileSystem;
+use super::lock::{Holder, Lock, LockError};
+use super::paths::{Encoding, LogPath, OWNER_FILE};
+use super::summary::SUMMARY_FILE;
+use crate::log::SessionId;
+
+/// Why a session was not removed, or not wholly.
+#[derive(Debug, thiserror::Error)]
+pub enum DeleteError {
+    /// Another process owns it, or its log cannot be locked.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The store could not be searched, or a file not removed.
+    #[error("the session could not be removed ({0}): try again once the cause is gone")]
+    Io(#[source] io::Error),
+}
+
+/// Removes a session from the store; every copy of it, should there be several. Says whether there was one.
+///
+/// A log is locked first and goes before what lies beside it, so that a deletion that is cut short is either not begun
+/// or done but for leftovers, which no list shows. Files that are not the store's own stay, and their directory too.
+///
+/// # Errors
+/// [`DeleteError`]; after it the same call may be made again.
+pub fn delete(fs: &Arc<dyn FileSystem>, id: &SessionId, me: Holder) -> Result<bool, DeleteError> {
+    let logs = find_all(fs.as_ref(), id).map_err(DeleteError::Io)?;
+    for log in &logs {
+        let lock = match Lock::try_acquire(fs, &log.log(), me) {
+            Ok(lock) => Some(lock),
+            Err(LockError::Io(error)) if is_absent(&error) => None,
+            // A directory, link or pipe under that name: nothing that anybody could hold open as a log.
+            Err(LockError::Io(error)) if !is_regular(fs.as_ref(), log) => {
+                drop(error);
+                None
+            }
+            Err(error) => return Err(error.into()),
+        };
+        remove_files(fs.as_ref(), log).map_err(DeleteError::Io)?;
+        drop(lock);
+        remove_dir(fs.as_ref(), log).map_err(DeleteError::Io)?;
+    }
+    Ok(!logs.is_empty())
+}
+
+fn is_regular(fs: &dyn FileSystem, log: &LogPath) -> bool {
+    fs.metadata(&log.log()).is_ok_and(|meta| meta.kind == super::fs::FileKind::File)
+}
+
+fn remove_files(fs: &dyn FileSystem, log: &LogPath) -> io::Result<()> {
+    let dir = log.session_dir();
+    unlink(fs, log.log())?;
+    fs.sync_dir(&dir)?;
+    // The other encoding's log, should there be one, comes by itself, with its lock.
+    let is_log = |name: &OsStr| Encoding::of_file_name(name).is_some();
+    for entry in fs.list_dir(&dir)? {
+        if is_own(&entry.name) && !is_log(&entry.name) {
+            unlink(fs, dir.join(&entry.name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name in a session directory is one that the store gives.
+fn is_own(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let temp_of = |stem: &str| {
+        let middle = name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('.'));
+        let middle = middle.and_then(|rest| rest.strip_suffix(".tmp"));
+        middle.is_some_and(|hex| hex.len() == 12 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    let cut_of = |stem: &str| name.strip_prefix(stem).is_some_and(|rest| rest.starts_with(".cut-"));
+    let logs = [Encoding::Plain, Encoding::Zstd].map(Encoding::file_name);
+    name == OWNER_FILE
+        || name == SUMMARY_FILE
+        || temp_of(SUMMARY_FILE)
+        || logs.iter().any(|log| name == *log || temp_of(log) || cut_of(log))
+}
+
+fn unlink(fs: &dyn FileSystem, path: PathBuf) -> io::Result<()> {
+    match fs.unlink(&path) {
+        Err(error) if !is_absent(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn remove_dir(fs: &dyn FileSystem, log: &LogPath) -> io::Result<()> {
+    match fs.remove_dir(&log.session_dir()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty || is_absent(&error) => {}
+        Err(error) => return Err(error),
+    }
+    fs.sync_dir(log.project_dir())
+}

@@ -1,0 +1,170 @@
+//! Reading a stored log: one pass, a record at a time, with the events given to the caller (FORMAT 13.1, 13.2).
+//!
+//! Reading never writes. What has to be cut, written again or refused is told in a [`Scan`]; load, inspection,
+//! listing and verification all read through here, so that they agree about every log.
+
+use super::damage::Place;
+use super::damage::{Problem, ReadError, Refused};
+use super::fs::ReadAt;
+use super::paths::Encoding;
+use super::read_plain::read_plain;
+use super::read_zstd::read_zstd;
+use crate::json::{Checks, Json};
+use crate::log::{Draft, Event, Header, Offset, Seq};
+
+/// How much one record may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// The longest line in bytes. At most one line is held in memory. It must leave room for packed rows, which
+    /// hold many events; 4 GiB is the most that counts.
+    pub max_line: usize,
+}
+
+impl Default for ReadLimits {
+    fn default() -> Self {
+        Self { max_line: 64 << 20 }
+    }
+}
+
+/// One event of a stored log, in order and with nothing of its meaning checked.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredEvent<'a> {
+    /// Its position; always the next one.
+    pub seq: Seq,
+    /// Its time.
+    pub time: i64,
+    /// The rest, in today's shape.
+    pub draft: &'a Draft<'a>,
+    /// What the scanner said, counted as for a whole event: there is no fault, and depth counts the envelope.
+    pub checks: Checks,
+    /// The row that it comes from, as it stands in the log.
+    pub row: Json<'a>,
+    /// Where that row is.
+    pub place: Place,
+    /// The row does not hold it in this shape: it was packed, of an old shape, or had compressed sources.
+    pub changed: bool,
+}
+
+/// Who takes the events of a log that is read.
+pub trait Sink {
+    /// Takes the header, before any event; may refuse the log by it.
+    ///
+    /// # Errors
+    /// The refusal, which ends the reading.
+    fn header(&mut self, header: &Header, inherited: Offset) -> Result<(), Refused> {
+        let _ = (header, inherited);
+        Ok(())
+    }
+
+    /// Validates and takes the next event.
+    ///
+    /// # Errors
+    /// The refusal, which ends the reading: the log is then what [`Refused::verdict`] says.
+    fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused>;
+
+    /// An event taken before: an old replacement inherits the id of the message that it replaces (FORMAT 14). A sink
+    /// that keeps no events cannot know, and such a log is then refused or shown without that id.
+    fn event_at(&self, seq: Seq) -> Option<Event<'_>> {
+        let _ = seq;
+        None
+    }
+
+    /// Gives back the events from `to` on: their frame turned out to be damaged, or their row was refused in its
+    /// middle. The reading ends here.
+    fn retract(&mut self, to: Offset) {
+        let _ = to;
+    }
+}
+
+/// The end of a log that a load cuts off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TornTail {
+    /// Its first byte in the file.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
+/// What a log holds and how it ends.
+#[derive(Debug)]
+pub struct Scan {
+    /// The header.
+    pub header: Header,
+    /// Events that came from the parent.
+    pub inherited: Offset,
+    /// Bytes of the file that the header takes, its line end or its frame included.
+    pub header_bytes: u64,
+    /// Events in the longest sound prefix: as many as the sink holds.
+    pub events: Offset,
+    /// The size of the file's sound part: the next write goes here, after what follows has been saved and cut.
+    pub committed: u64,
+    /// What follows the sound part. In a log that is [refused](Self::failure) it is not to be cut by a load.
+    pub torn: Option<TornTail>,
+    /// The events from here on stand in no complete frame: after the cut they are written again, before anything
+    /// else. Equal to `events` for a plain log, and for most compressed ones.
+    pub recovered_from: Offset,
+    /// The last record has no line end yet: the next write begins with one.
+    pub missing_newline: bool,
+    /// What is wrong, in order, up to [`MAX_PROBLEMS`].
+    pub problems: Vec<Problem>,
+    /// How many things are wrong.
+    pub problem_count: u64,
+    /// The record that makes earlier damage fatal: a turn was committed there.
+    pub witness: Option<Place>,
+    /// The first problem keeps the log from being opened.
+    pub(super) fatal: bool,
+    /// Counts of what was seen.
+    pub counts: Counts,
+}
+
+/// Problems that a [`Scan`] names; more are only counted.
+pub const MAX_PROBLEMS: usize = 100;
+
+/// What was seen in a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records after the header, damaged ones included.
+    pub rows: u64,
+    /// Packed rows among the sound ones.
+    pub packed: u64,
+    /// Events that had an old shape (FORMAT 14). Their text in memory is not in the file: a fork of such a log
+    /// cannot be made of the parent's bytes, since the ids that they get hold the session's id.
+    pub upgraded: u64,
+    /// Events whose sources stood as ranges (FORMAT 16).
+    pub expanded: u64,
+    /// Records after the first damage that would be sound by themselves.
+    pub stranded: u64,
+    /// Bytes of the decoded text.
+    pub text_bytes: u64,
+}
+
+impl Scan {
+    /// What keeps the log from being opened, if anything does. A torn tail does not.
+    #[must_use]
+    pub fn failure(&self) -> Option<&Problem> {
+        self.problems.first().filter(|_| self.fatal)
+    }
+}
+
+/// Reads the first `len` bytes of a log and gives its events to `sink`.
+///
+/// The prefix ends with the first damaged record; the rest is a torn tail, unless a turn was committed in it, or the
+/// damage is in a complete frame, which no crash leaves (FORMAT 13.1 and 13.2). Where this differs from the reference
+/// on purpose (PROTOCOL 9.2, 9.3): a lossy record is damaged, a record that is not UTF-8 is too, and a complete last
+/// record without its line end is kept.
+///
+/// # Errors
+/// [`ReadError`] when there is no header to speak of, or the disk fails. All else is told by the [`Scan`].
+pub fn read_log(
+    source: &dyn ReadAt,
+    len: u64,
+    encoding: Encoding,
+    limits: ReadLimits,
+    sink: &mut dyn Sink,
+) -> Result<Scan, ReadError> {
+    let limits = ReadLimits { max_line: limits.max_line.min(u32::MAX as usize - 1) };
+    match encoding {
+        Encoding::Plain => read_plain(source, len, limits, sink),
+        Encoding::Zstd => read_zstd(source, len, limits, sink),
+    }
+}

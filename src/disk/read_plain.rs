@@ -1,0 +1,114 @@
+//! `session.jsonl`: lines as they are (FORMAT 13.1).
+
+use std::io;
+
+use super::damage::{Damage, ReadError};
+use super::fs::{ReadAt, read_full};
+use super::lines::LineSplitter;
+use super::read::{ReadLimits, Scan, Sink};
+use super::rows::{self, Rows};
+
+/// Bytes per read: few calls, and still in the processor's cache when the records are scanned.
+const CHUNK: usize = 128 << 10;
+
+pub(super) fn read_plain(
+    source: &dyn ReadAt,
+    len: u64,
+    limits: ReadLimits,
+    sink: &mut dyn Sink,
+) -> Result<Scan, ReadError> {
+    let header = read_header_line(source, len, limits.max_line)?;
+    let mut rows = rows::open(&header, sink)?;
+    let base = header.len() as u64 + 1;
+    let (mut splitter, mut buf) = (LineSplitter::new(limits.max_line), vec![0; CHUNK]);
+    let mut at = base;
+    while at < len && !rows.is_stopped() {
+        let want = usize::try_from(len - at).map_or(CHUNK, |left| left.min(CHUNK));
+        let part = buf.get_mut(..want).unwrap_or_default();
+        let read = read_some(source, at, part).map_err(ReadError::Io)?;
+        if read == 0 {
+            break; // cut by another program since its size was read
+        }
+        at += read as u64;
+        let part = part.get(..read).unwrap_or_default();
+        let split = splitter.push(part, &mut |offset, line| rows.line(base + offset, base + offset, line));
+        if let Err(too_long) = split {
+            let offset = base + too_long.offset;
+            end_in_long_line(&mut rows, source, offset, len, too_long.max)?;
+            return Ok(finish(rows, base, len));
+        }
+    }
+    let (offset, rest) = splitter.rest();
+    rows.last(base + offset, base + offset, rest);
+    Ok(finish(rows, base, at.max(base)))
+}
+
+fn finish(rows: Rows<'_>, header_bytes: u64, len: u64) -> Scan {
+    let committed = rows.sound_end();
+    rows.finish(header_bytes, committed, len, len)
+}
+
+fn read_some(source: &dyn ReadAt, at: u64, buf: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match source.read_at(at, buf) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            answer => return answer,
+        }
+    }
+}
+
+/// A line beyond the bound may be a record, and then the bound is too low. NULs to the end are none, however many.
+fn end_in_long_line(
+    rows: &mut Rows<'_>,
+    source: &dyn ReadAt,
+    offset: u64,
+    len: u64,
+    max: usize,
+) -> Result<(), ReadError> {
+    if is_nul_from(source, offset, len)? {
+        rows.damage_at(offset, offset, Damage::Nuls(len - offset));
+    } else {
+        rows.stop_at(offset, offset, Damage::LineTooLong { max });
+    }
+    Ok(())
+}
+
+fn is_nul_from(source: &dyn ReadAt, mut at: u64, len: u64) -> Result<bool, ReadError> {
+    let mut buf = vec![0; CHUNK];
+    while at < len {
+        let want = usize::try_from(len - at).map_or(CHUNK, |left| left.min(CHUNK));
+        let part = buf.get_mut(..want).unwrap_or_default();
+        let read = read_full(source, at, part).map_err(ReadError::Io)?;
+        if read == 0 {
+            break;
+        }
+        if part.iter().take(read).any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += read as u64;
+    }
+    Ok(true)
+}
+
+/// The first line without its line end. It costs one small read, however long the log is.
+pub(super) fn read_header_line(source: &dyn ReadAt, len: u64, max: usize) -> Result<Vec<u8>, ReadError> {
+    let mut line = Vec::new();
+    let mut step = 4 << 10;
+    loop {
+        let have = line.len();
+        let want = usize::try_from(len.saturating_sub(have as u64)).map_or(step, |left| left.min(step));
+        line.resize(have + want, 0);
+        let part = line.get_mut(have..).unwrap_or_default();
+        let read = read_full(source, have as u64, part).map_err(ReadError::Io)?;
+        line.truncate(have + read);
+        if let Some(end) = memchr::memchr(b'\n', line.get(have..).unwrap_or_default()) {
+            line.truncate(have + end);
+        } else if read == 0 {
+            return Err(ReadError::NoHeader);
+        } else if line.len() <= max {
+            step = CHUNK;
+            continue;
+        }
+        return if line.len() > max { Err(ReadError::HeaderTooLong { max }) } else { Ok(line) };
+    }
+}

@@ -1,0 +1,355 @@
+//! The rule of the longest sound prefix, one record after the other (FORMAT 13.1).
+
+use super::damage::{Damage, Place, Problem, ReadError};
+use super::legacy;
+use super::ranges;
+use super::read::{Counts, MAX_PROBLEMS, Scan, Sink, StoredEvent, TornTail};
+use super::row::{Record, decode};
+use crate::json::{Checks, Json, JsonStr, Scratch};
+use crate::log::{ChunkRow, Draft, Header, Kind, Offset, Seq, parse_header_line};
+
+/// Rows may take this many bytes as events, whatever their length, and this many for each byte of theirs: else a
+/// small file could fill the memory (a row's id is repeated in each of its events).
+const FREE_EXPANSION: usize = 1 << 20;
+const MAX_EXPANSION: usize = 256;
+
+fn max_expanded(line: &[u8]) -> usize {
+    line.len().saturating_mul(MAX_EXPANSION).saturating_add(FREE_EXPANSION)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// All records so far are events.
+    Sound,
+    /// The prefix has ended; what follows decides whether that is fatal.
+    Damaged,
+    /// Nothing more needs to be read.
+    Stopped,
+}
+
+/// See [`Rows::mark`].
+pub(super) struct Mark {
+    events: Offset,
+    missing_newline: bool,
+    state: State,
+    row: u64,
+    problems: usize,
+    problem_count: u64,
+    fatal: bool,
+    witness: Option<Place>,
+    counts: Counts,
+}
+
+/// The records of one log after its header.
+pub(super) struct Rows<'s> {
+    sink: &'s mut dyn Sink,
+    scratch: Scratch,
+    header: Header,
+    inherited: Offset,
+    events: Offset,
+    /// The end of the last sound record in the decoded text.
+    sound_end: u64,
+    missing_newline: bool,
+    state: State,
+    row: u64,
+    problems: Vec<Problem>,
+    problem_count: u64,
+    fatal: bool,
+    witness: Option<Place>,
+    counts: Counts,
+}
+
+/// Reads the header line, without its line end, and shows it to the sink.
+pub(super) fn open<'s>(line: &[u8], sink: &'s mut dyn Sink) -> Result<Rows<'s>, ReadError> {
+    let text = std::str::from_utf8(line).map_err(|_| ReadError::HeaderNotUtf8)?;
+    let (header, inherited) = parse_header_line(text).map_err(ReadError::Header)?;
+    sink.header(&header, inherited).map_err(ReadError::Refused)?;
+    Ok(Rows {
+        sink,
+        scratch: Scratch::default(),
+        header,
+        inherited,
+        events: Offset::ZERO,
+        sound_end: line.len() as u64 + 1,
+        missing_newline: false,
+        state: State::Sound,
+        row: 0,
+        problems: Vec::new(),
+        problem_count: 0,
+        fatal: false,
+        witness: None,
+        counts: Counts::default(),
+    })
+}
+
+impl Rows<'_> {
+    pub(super) fn events(&self) -> Offset {
+        self.events
+    }
+
+    pub(super) fn is_missing_newline(&self) -> bool {
+        self.missing_newline
+    }
+
+    /// All records so far were events.
+    pub(super) fn is_sound(&self) -> bool {
+        self.state == State::Sound
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state == State::Stopped
+    }
+
+    pub(super) fn sound_end(&self) -> u64 {
+        self.sound_end
+    }
+
+    /// Takes a record that ends in a line end; its bytes come without that.
+    pub(super) fn line(&mut self, offset: u64, text: u64, line: &[u8]) {
+        let end = text + line.len() as u64 + 1;
+        self.record(offset, text, line, end, true);
+    }
+
+    /// Takes what follows the last line end. A whole record is as good as any (PROTOCOL 9.3).
+    pub(super) fn last(&mut self, offset: u64, text: u64, line: &[u8]) {
+        if !line.is_empty() {
+            self.record(offset, text, line, text + line.len() as u64, false);
+        }
+    }
+
+    fn record(&mut self, offset: u64, text: u64, line: &[u8], end: u64, ended: bool) {
+        if self.state == State::Stopped {
+            return;
+        }
+        self.row += 1;
+        self.counts.rows += 1;
+        let place = Place { row: self.row, offset, text };
+        let mut scratch = std::mem::take(&mut self.scratch);
+        match decode(line, &mut scratch) {
+            Ok(record) if self.state == State::Sound => {
+                if self.take(&record, place, line) {
+                    self.sound_end = end;
+                    self.missing_newline = !ended;
+                }
+            }
+            Ok(record) => {
+                self.counts.stranded += 1;
+                self.look_for_commit(&record, place);
+            }
+            Err(damage) => {
+                let from = nul_run(line);
+                let damage = match damage {
+                    // Cut in the middle of a character, of a token, or of anything else.
+                    Damage::NotUtf8(_) | Damage::NotJson(_) if !ended => Damage::Incomplete,
+                    damage => damage,
+                };
+                self.damage(place, damage);
+                // A lost block ends where it ends: what stands behind the NULs may be a record.
+                if let Some(Ok(record)) = from.map(|from| decode(from, &mut scratch)) {
+                    self.counts.stranded += 1;
+                    self.look_for_commit(&record, place);
+                }
+            }
+        }
+        if line.len() > 1 << 16 {
+            scratch.trim();
+        }
+        self.scratch = scratch;
+    }
+
+    /// Takes a sound record as the next of the log; false when it is not that.
+    fn take(&mut self, record: &Record<'_>, place: Place, line: &[u8]) -> bool {
+        let found = match record {
+            Record::Event { seq, .. } => *seq,
+            Record::Chunks { chunks, .. } => Some(chunks.first()),
+        };
+        if found.map(Seq::before) != Some(self.events) {
+            self.damage(place, Damage::SeqGap { expected: self.events, found });
+            self.look_for_commit(record, place);
+            return false;
+        }
+        let seq = self.events.next();
+        let taken = match record {
+            Record::Chunks { chunks, row, depth } => self.take_chunks(chunks, *row, *depth, place, line),
+            Record::Event { rest: Ok((time, draft)), row, depth, .. } => {
+                self.take_event(seq, *time, draft, *row, *depth, place, line).map(|()| 1)
+            }
+            Record::Event { rest: Err(error), .. } => Err(Damage::Envelope(error.clone())),
+        };
+        match taken {
+            Ok(count) => self.events = self.events.plus(count),
+            Err(damage) => self.stop(place, damage),
+        }
+        self.state == State::Sound
+    }
+
+    fn take_chunks(
+        &mut self,
+        chunks: &ChunkRow<'_>,
+        row: Json<'_>,
+        depth: u32,
+        place: Place,
+        line: &[u8],
+    ) -> Result<u64, Damage> {
+        let (bytes, max) = (chunks.unpacked_len(), max_expanded(line) as u64);
+        if bytes > max {
+            return Err(Damage::RowTooLarge { bytes, max });
+        }
+        let sink = &mut *self.sink;
+        let taken = chunks.each(|seq, time, draft| {
+            let checks = Checks { fault: None, loose: draft.loose, depth: depth + 1 };
+            sink.event(&StoredEvent { seq, time, draft, checks, row, place, changed: true })
+        });
+        if let Err(refused) = taken {
+            sink.retract(self.events); // a row is all or nothing
+            return Err(Damage::Refused(refused));
+        }
+        self.counts.packed += 1;
+        Ok(chunks.count())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn take_event(
+        &mut self,
+        seq: Seq,
+        time: i64,
+        draft: &Draft<'_>,
+        row: Json<'_>,
+        depth: u32,
+        place: Place,
+        line: &[u8],
+    ) -> Result<(), Damage> {
+        let mut draft = *draft;
+        let mut checks = Checks { fault: None, loose: draft.loose, depth: depth.saturating_add(1) };
+        let expanded = draft.sources.and_then(|sources| ranges::expand(sources, seq, max_expanded(line)));
+        if let Some(sources) = &expanded {
+            draft.sources = Some(Json::from_verified(sources));
+        }
+        let sink = &*self.sink;
+        let message_id = |seq| {
+            let event = sink.event_at(seq)?;
+            legacy::message_id_of(event).map(|id| id.text().to_owned())
+        };
+        let upgraded = legacy::upgrade(&draft, seq, self.header.id.as_str(), &message_id)?;
+        if let Some(upgraded) = &upgraded {
+            let (data, found) = Json::parse(&upgraded.data).map_err(Damage::NotJson)?;
+            (draft.data, draft.loose) = (data, draft.loose || found.loose);
+            checks = Checks { fault: found.fault, loose: draft.loose, depth: found.depth.saturating_add(1) };
+            if upgraded.user_message {
+                draft.type_text = JsonStr::from_verified("\"user/message\"");
+                draft.kind = Kind::UserMessage;
+            }
+        }
+        let changed = upgraded.is_some() || expanded.is_some();
+        let event = StoredEvent { seq, time, draft: &draft, checks, row, place, changed };
+        self.sink.event(&event).map_err(Damage::Refused)?;
+        self.counts.upgraded += u64::from(upgraded.is_some());
+        self.counts.expanded += u64::from(expanded.is_some());
+        Ok(())
+    }
+
+    /// Notes damage: the prefix ends before it.
+    pub(super) fn damage(&mut self, place: Place, damage: Damage) {
+        self.state = State::Damaged;
+        self.problem_count += 1;
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(Problem { place, damage, in_frame: false });
+        }
+    }
+
+    /// A turn that was committed after damage makes it fatal.
+    fn look_for_commit(&mut self, record: &Record<'_>, place: Place) {
+        if !self.fatal && record.is_turn_end() {
+            self.fatal = true;
+            self.witness = Some(place);
+        }
+    }
+
+    /// Damage that no torn tail explains.
+    pub(super) fn stop(&mut self, place: Place, damage: Damage) {
+        self.damage(place, damage);
+        self.fatal = true;
+        self.state = State::Stopped;
+    }
+
+    /// Stops at what is no record, such as a line that is too long: where the next record would be.
+    pub(super) fn stop_at(&mut self, offset: u64, text: u64, damage: Damage) {
+        if self.state != State::Stopped {
+            self.stop(Place { row: self.row + 1, offset, text }, damage);
+        }
+    }
+
+    /// Notes damage where the next record would be.
+    pub(super) fn damage_at(&mut self, offset: u64, text: u64, damage: Damage) {
+        self.damage(Place { row: self.row + 1, offset, text }, damage);
+    }
+
+    /// The damage so far is in complete frames, where no crash explains it (FORMAT 13.2).
+    pub(super) fn stop_in_frame(&mut self) {
+        if self.state == State::Damaged {
+            if let (false, Some(first)) = (self.fatal, self.problems.first_mut()) {
+                first.in_frame = true;
+            }
+            self.fatal = true;
+            self.state = State::Stopped;
+        }
+    }
+
+    /// What is known before a frame whose content is not trusted yet.
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            events: self.events,
+            missing_newline: self.missing_newline,
+            state: self.state,
+            row: self.row,
+            problems: self.problems.len(),
+            problem_count: self.problem_count,
+            fatal: self.fatal,
+            witness: self.witness,
+            counts: self.counts,
+        }
+    }
+
+    /// Forgets what came since.
+    pub(super) fn go_back(&mut self, to: Mark) {
+        if self.events != to.events {
+            self.sink.retract(to.events);
+        }
+        self.problems.truncate(to.problems);
+        let Mark { events, missing_newline, state, row, problem_count, fatal, witness, counts, .. } = to;
+        (self.events, self.missing_newline, self.state, self.row) = (events, missing_newline, state, row);
+        (self.problem_count, self.fatal, self.witness, self.counts) = (problem_count, fatal, witness, counts);
+    }
+
+    /// The result, for a file of `len` bytes with `header_bytes` of header, whose sound part ends at `committed`.
+    pub(super) fn finish(mut self, header_bytes: u64, committed: u64, len: u64, text: u64) -> Scan {
+        if self.inherited > self.events && !self.fatal {
+            let damage = Damage::InheritedExceeds { inherited: self.inherited, events: self.events };
+            self.problems.insert(0, Problem { place: Place::default(), damage, in_frame: false });
+            self.problem_count += 1;
+            self.fatal = true;
+        }
+        let torn = (committed < len).then(|| TornTail { offset: committed, bytes: len - committed });
+        Scan {
+            header: self.header,
+            inherited: self.inherited,
+            header_bytes,
+            events: self.events,
+            committed,
+            torn,
+            recovered_from: self.events,
+            missing_newline: self.missing_newline,
+            problems: self.problems,
+            problem_count: self.problem_count,
+            witness: self.witness,
+            fatal: self.fatal,
+            counts: Counts { text_bytes: text, ..self.counts },
+        }
+    }
+}
+
+/// What follows the NULs at the start of a line, if there are some.
+fn nul_run(line: &[u8]) -> Option<&[u8]> {
+    let from = line.iter().position(|byte| *byte != 0)?;
+    line.get(from..).filter(|_| from > 0)
+}

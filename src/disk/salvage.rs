@@ -1,0 +1,60 @@
+//! Keeping what is cut off a log: nothing that was stored is thrown away (PROTOCOL 3, Load).
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::fs::{File, FileSystem};
+
+/// Copies the bytes of `log` from `from` up to `len` to a new file beside it, `<log>.cut-<from>`, and makes them
+/// durable. To be called, under the log's lock, before the log is cut there. Returns the file's path.
+///
+/// A cut at the same place that was saved before stays; the new one gets `.1`, `.2` and so on.
+///
+/// # Errors
+/// The errno of the step that failed; the log is as it was, and so should stay.
+pub fn save_cut(
+    fs: &dyn FileSystem,
+    path: &Path,
+    log: &dyn File,
+    from: u64,
+    len: u64,
+) -> io::Result<PathBuf> {
+    let (saved, file) = create(fs, path, from)?;
+    let copied = copy(file.as_ref(), log, from, len).and_then(|()| file.sync_data());
+    let kept = copied.and_then(|()| fs.sync_dir(path.parent().unwrap_or(Path::new(""))));
+    if let Err(error) = kept {
+        let _ = fs.unlink(&saved);
+        return Err(error);
+    }
+    Ok(saved)
+}
+
+fn create(fs: &dyn FileSystem, path: &Path, from: u64) -> io::Result<(PathBuf, std::sync::Arc<dyn File>)> {
+    let mut attempt = 0u32;
+    loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".cut-{from}"));
+        if attempt > 0 {
+            name.push(format!(".{attempt}"));
+        }
+        let saved = PathBuf::from(name);
+        match fs.create_new(&saved) {
+            Ok(file) => return Ok((saved, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 1000 => attempt += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn copy(to: &dyn File, log: &dyn File, from: u64, len: u64) -> io::Result<()> {
+    let mut at = from;
+    while at < len {
+        match to.copy_from(log, at, len - at) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => at += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

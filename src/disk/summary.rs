@@ -1,0 +1,206 @@
+//! What a list shows of a log, and the disposable file that saves reading the log for it.
+//!
+//! The owner writes `session.summary.json` beside the log at flush and close. It is a hint: it counts only for a log
+//! of exactly the size and with exactly the header line that it names, and without it the log is read. So it may be
+//! missing, stale, damaged or copied along with a directory, and no list is wrong for it.
+
+use std::io;
+
+use super::damage::Refused;
+use super::fs::{FileSystem, read_full};
+use super::paths::LogPath;
+use super::read::{Sink, StoredEvent};
+use crate::json::{Json, Type, quote_into};
+use crate::log::{Event, Kind, Offset};
+
+/// The summary's name in the session directory.
+pub(super) const SUMMARY_FILE: &str = "session.summary.json";
+
+/// Longer summaries are not read, and not written.
+const MAX_BYTES: usize = 64 << 10;
+/// Types that the loading side may not know are named up to this many.
+const MAX_FOREIGN: usize = 8;
+
+/// What a list shows of a log (PROTOCOL 3, Listing).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Events held.
+    pub events: Offset,
+    /// Time of the last event that is no `session/title*`.
+    pub last_time: Option<i64>,
+    /// The last title.
+    pub title: Option<String>,
+    /// Types outside the vocabulary that are not marked ignorable, as far as they are few: the log loads only where
+    /// all of them are declared. Retired types are among them.
+    pub foreign: Vec<String>,
+}
+
+impl Facts {
+    /// Follows one event.
+    pub fn note(&mut self, event: Event<'_>) {
+        let ignorable = event.kind() == Kind::Other && event.ignorable();
+        self.follow(event.kind(), event.time(), event.data(), ignorable, || {
+            event.type_text().lossy().into_owned()
+        });
+    }
+
+    fn follow(
+        &mut self,
+        kind: Kind,
+        time: i64,
+        data: Json<'_>,
+        ignorable: bool,
+        name: impl FnOnce() -> String,
+    ) {
+        self.events = self.events.plus(1);
+        match kind {
+            Kind::SessionTitle => {
+                let title = data.get("title").and_then(Json::as_str).filter(|title| !title.is_empty());
+                self.title = title.map(|title| title.lossy().into_owned());
+            }
+            Kind::SessionTitleLlmRequest => {}
+            _ => self.last_time = Some(time),
+        }
+        if kind == Kind::Other && !ignorable && self.foreign.len() < MAX_FOREIGN {
+            let name = name();
+            if !self.foreign.contains(&name) {
+                self.foreign.push(name);
+            }
+        }
+    }
+}
+
+/// Gathers facts from a log that is read; keeps no event and validates none.
+#[derive(Debug, Default)]
+pub struct FactsSink {
+    /// What was found so far.
+    pub facts: Facts,
+}
+
+impl Sink for FactsSink {
+    fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused> {
+        let draft = event.draft;
+        self.facts.follow(draft.kind, event.time, draft.data, draft.ignorable, || {
+            draft.type_text.lossy().into_owned()
+        });
+        Ok(())
+    }
+
+    fn retract(&mut self, to: Offset) {
+        self.facts.events = to;
+    }
+}
+
+/// Writes the summary of a log of `size` bytes with that header line; to be called by the log's owner. It is not made
+/// durable: losing it costs one reading of the log.
+///
+/// # Errors
+/// The errno of the step that failed. The caller may ignore it.
+pub fn write_summary(
+    fs: &dyn FileSystem,
+    path: &LogPath,
+    header_line: &str,
+    size: u64,
+    facts: &Facts,
+) -> io::Result<()> {
+    let text = encode(header_line, size, facts);
+    let summary = path.session_dir().join(SUMMARY_FILE);
+    if text.len() > MAX_BYTES {
+        return fs.unlink(&summary).or(Ok(()));
+    }
+    let random = uuid::Uuid::new_v4().simple().to_string();
+    let temp = format!("{SUMMARY_FILE}.{}.tmp", random.get(..12).unwrap_or(&random));
+    let temp = path.session_dir().join(temp);
+    let file = fs.create_new(&temp)?;
+    let mut rest = text.as_bytes();
+    let mut written = Ok(());
+    while !rest.is_empty() && written.is_ok() {
+        match file.append(rest) {
+            Ok(0) => written = Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => written = Err(error),
+        }
+    }
+    let answer = written.and_then(|()| fs.rename(&temp, &summary));
+    if answer.is_err() {
+        let _ = fs.unlink(&temp);
+    }
+    answer
+}
+
+/// The facts of a log of `size` bytes with that header line, if its summary is there and fits.
+#[must_use]
+pub fn read_summary(fs: &dyn FileSystem, path: &LogPath, header_line: &str, size: u64) -> Option<Facts> {
+    let file = fs.open_read(&path.session_dir().join(SUMMARY_FILE)).ok()?;
+    let mut buf = vec![0; 1 << 10];
+    let mut have = read_full(file.as_ref(), 0, &mut buf).ok()?;
+    if have == buf.len() {
+        buf.resize(MAX_BYTES + 1, 0);
+        have += read_full(file.as_ref(), have as u64, buf.get_mut(have..)?).ok()?;
+    }
+    let text = std::str::from_utf8(buf.get(..have).filter(|text| text.len() <= MAX_BYTES)?).ok()?;
+    decode(text, header_line, size)
+}
+
+fn encode(header_line: &str, size: u64, facts: &Facts) -> String {
+    let mut out = format!("{{\"size\":{size},\"events\":{}", facts.events);
+    if let Some(time) = facts.last_time {
+        out.push_str(&format!(",\"lastTime\":{time}"));
+    }
+    if let Some(title) = &facts.title {
+        out.push_str(",\"title\":");
+        quote_into(title, &mut out);
+    }
+    out.push_str(",\"foreign\":[");
+    for (index, name) in facts.foreign.iter().enumerate() {
+        out.push_str(if index == 0 { "" } else { "," });
+        quote_into(name, &mut out);
+    }
+    out.push_str("],\"header\":");
+    quote_into(header_line, &mut out);
+    out.push_str("}\n");
+    out
+}
+
+fn decode(text: &str, header_line: &str, size: u64) -> Option<Facts> {
+    let (json, _) = Json::parse(text).ok()?;
+    let of_this_log = json.get("size")?.as_safe_uint()? == size && json.get("header")?.is_str(header_line);
+    let foreign = json.get("foreign").filter(|names| names.kind() == Type::Array)?;
+    let names = foreign.elements().map(|name| name.as_str()?.decode().map(|name| name.into_owned()));
+    let facts = Facts {
+        events: json.get("events")?.as_safe_uint().and_then(Offset::new)?,
+        last_time: json.get("lastTime").map(|time| time.as_safe_int().ok_or(())).transpose().ok()?,
+        title: match json.get("title") {
+            None => None,
+            Some(title) => Some(title.as_str()?.decode()?.into_owned()),
+        },
+        foreign: names.collect::<Option<Vec<_>>>()?,
+    };
+    of_this_log.then_some(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_counts_for_its_own_log_only() {
+        let facts = Facts {
+            events: Offset::new(12).unwrap_or_default(),
+            last_time: Some(-5),
+            title: Some("a \"b\"\u{2028}\n".to_owned()),
+            foreign: vec!["x/y".to_owned()],
+        };
+        let header = r#"{"type":"session","id":"a\u0000"}"#;
+        for facts in [facts, Facts::default()] {
+            let text = encode(header, 77, &facts);
+            assert_eq!(decode(&text, header, 77), Some(facts));
+            assert_eq!(decode(&text, header, 78), None);
+            assert_eq!(decode(&text, "{}", 77), None);
+            for end in 0..text.len() - 1 {
+                assert_eq!(decode(text.get(..end).unwrap_or(""), header, 77), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! All projections of one log, side by side.
+
+use super::{Activity, Effect, Fact, Relations, RequestState, Surface};
+use crate::log::Event;
+
+/// All projections of one log. Cloning shares what is large.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// The ordered view of the message-producing events.
+    pub surface: Surface,
+    /// Turns, steps and tool calls.
+    pub relations: Relations,
+    /// The latest request header and context.
+    pub request: RequestState,
+    /// What a list shows.
+    pub activity: Activity,
+}
+
+impl View {
+    /// Follows a committed event whose effect and fact are known.
+    pub fn apply(&mut self, event: Event<'_>, effect: Effect, fact: &Fact<'_>) {
+        self.surface.apply(event, effect);
+        self.relations.apply(event.seq(), fact);
+        self.request.apply(event.seq(), event.kind());
+        self.activity.apply(event);
+    }
+
+    /// Follows a committed event.
+    pub fn follow(&mut self, event: Event<'_>) {
+        self.apply(event, self.surface.effect_of(event), &Fact::of_event(event));
+    }
+}

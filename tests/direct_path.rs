@@ -1,0 +1,287 @@
+//! Does an append that goes past the method table answer, announce and store the same bytes as one that
+//! goes through it?
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use proptest::prelude::*;
+use sessiond::daemon::MemoryStorage;
+use sessiond::rpc::{Clock, IdSource, Server, Settings};
+use sessiond::session::Limits;
+
+fn server() -> Server {
+    let settings = Settings {
+        clock: "fixed:1700000000000+7".parse::<Clock>().unwrap(),
+        ids: "sequential".parse::<IdSource>().unwrap(),
+        limits: Limits { max_event_bytes: 2_000, max_depth: 5, ..Limits::default() },
+        ..Settings::default()
+    };
+    Server::new(settings, Box::new(MemoryStorage::default()))
+}
+
+fn taken(server: &mut Server) -> String {
+    server.output().map(std::mem::take).unwrap_or_default()
+}
+
+/// What the lines do, and then a look at all that they have left.
+fn outcome(mut server: Server, lines: &[String]) -> Vec<String> {
+    let mut answers = Vec::new();
+    let before = [
+        r#"{"jsonrpc":"2.0","id":"new","method":"session/new","params":{"sessionId":"s"}}"#,
+        r#"{"jsonrpc":"2.0","id":"new","method":"session/new","params":{"sessionId":"off","invariants":"off"}}"#,
+        r#"{"jsonrpc":"2.0","id":"new","method":"session/new","params":{"sessionId":"gone"}}"#,
+        r#"{"jsonrpc":"2.0","id":"new","method":"session/close","params":{"sessionId":"gone"}}"#,
+    ];
+    let after = [
+        r#"{"jsonrpc":"2.0","id":"all","method":"session/events","params":{"sessionId":"s"}}"#,
+        r#"{"jsonrpc":"2.0","id":"all","method":"session/events","params":{"sessionId":"off"}}"#,
+        r#"{"jsonrpc":"2.0","id":"clock","method":"session/new","params":{}}"#,
+    ];
+    let lines = lines.iter().map(String::as_str);
+    for line in before.into_iter().chain(lines).chain(after) {
+        server.receive(line.as_bytes());
+        answers.push(taken(&mut server));
+    }
+    answers
+}
+
+fn assert_same(lines: &[String]) {
+    let (direct, table) = (outcome(server(), lines), outcome(server().through_table(), lines));
+    for (at, (direct, table)) in direct.iter().zip(&table).enumerate() {
+        let line = at.checked_sub(4).and_then(|at| lines.get(at)).map_or("after", String::as_str);
+        assert_eq!(direct, table, "\nfor {line}");
+    }
+}
+
+fn request(params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":1,"method":"session/append","params":{params}}}"#)
+}
+
+#[test]
+fn by_hand() {
+    let params = [
+        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1}}"#,
+        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1}}"#,
+        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":0}"#,
+        r#"{"sessionId":"s","type":"turn/start","data":{ "turn" : 1 },"expectedSeq":0}"#,
+        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":9}"#,
+        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":1.0}"#,
+        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":1e0}"#,
+        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":-0}"#,
+        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":-1}"#,
+        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":"1"}"#,
+        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":9007199254740991}"#,
+        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":9007199254740992}"#,
+        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":18446744073709551616}"#,
+        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":null}"#,
+        r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":"append"}"#,
+        r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":"append","expectedSeq":1}"#,
+        r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":null}"#,
+        r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":"append","sourceEventSeqs":null}"#,
+        r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":{"op":"replace","start":1,"end":1},"sourceEventSeqs":[ 1, 0 ]}"#,
+        r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":{"op":"replace","op":"replace"}}"#,
+        r#"{"sessionId":"nobody","type":"turn/start","data":{"turn":1}}"#,
+        r#"{"sessionId":"gone","type":"turn/start","data":{"turn":1}}"#,
+        r#"{"sessionId":"","type":"turn/start","data":{"turn":1}}"#,
+        r#"{"sessionId":"\u0073","type":"session/title","data":{}}"#,
+        r#"{"sessionId":"\ud800","type":"session/title","data":{}}"#,
+        r#"{"sessionId":null,"type":"session/title","data":{}}"#,
+        r#"{"sessionId":["s"],"type":"session/title","data":{}}"#,
+        r#"{"type":"session/title","data":{}}"#,
+        r#"{"sessionId":"s","data":{}}"#,
+        r#"{"sessionId":"s","type":"session/title"}"#,
+        r#"{"sessionId":"s","type":null,"data":{}}"#,
+        r#"{"sessionId":"s","type":{},"data":{}}"#,
+        r#"{"sessionId":"s","type":"session\/title","data":{}}"#,
+        r#"{"sessionId":"s","type":"my/event","data":{}}"#,
+        r#"{"sessionId":"s","type":"my/event","data":{},"ignorable":true}"#,
+        r#"{"sessionId":"s","type":"my/event","data":{},"ignorable":false}"#,
+        r#"{"sessionId":"s","type":"my/event","data":{},"ignorable":null}"#,
+        r#"{"sessionId":"s","type":"my/event","data":{},"ignorable":[1,2]}"#,
+        r#"{"sessionId":"s","type":"\ud800","data":{},"ignorable":true}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"durable":true}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"durable":false}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"durable":null}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"durable":0}"#,
+        r#"{"sessionId":"nobody","type":"session/title","data":{},"durable":true}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"instanceId":"instance-1"}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"instanceId":"instance-9"}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"instanceId":"\u0069nstance-1"}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"instanceId":null}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"instanceId":7}"#,
+        r#"{"sessionId":"gone","type":"session/title","data":{},"instanceId":"instance-3"}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"_meta":null}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"_meta":{"a":1,"a":-0}}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"seq":1}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"seq":null}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"":null}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"\ud800":null}"#,
+        r#"{"sessionId":"s","type":"session/title","\u0064ata":[1E5, "x"]}"#,
+        r#"{"sessionId":"s","sessionId":"s","type":"session/title","data":{}}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"\u0064ata":{}}"#,
+        r#"{"sessionId":"s","type":"session/title","data":-0}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{"a":[1e999]}}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{"a":1,"\u0061":2}}"#,
+        r#"{"sessionId":"s","type":"session/title","data":[[[[[[]]]]]]}"#,
+        r#"{"sessionId":"s","type":"session/title","data":[[[[[]]]]]}"#,
+        "{\"sessionId\":\"s\",\"type\":\"session/title\",\"data\":\"a\u{2028}\u{2029}\u{85}b\"}",
+        "{\"sessionId\":\"s\u{2028}\",\"type\":\"session/title\",\"data\":1}",
+        "{\"sessionId\":\"s\",\"type\":\"my\u{2028}event\",\"data\":1}",
+        "{\t\"sessionId\" :\r\"s\" , \"type\":\"session/title\",\"data\": { \"a\" : [ 1 , 2 ] } }",
+        r#"{}"#,
+        r#"[]"#,
+        r#"null"#,
+        r#"5"#,
+    ];
+    let mut lines: Vec<String> = params.into_iter().map(request).collect();
+    lines.push(request(&format!(
+        r#"{{"sessionId":"s","type":"session/title","data":"{}"}}"#,
+        "x".repeat(1_990)
+    )));
+    lines.push(request(&format!(r#"{{"sessionId":"{}","type":"session/title","data":1}}"#, "n".repeat(900))));
+    let good = r#""method":"session/append","params":{"sessionId":"s","type":"session/title","data":1}}"#;
+    for id in [
+        "null",
+        "1.0e2",
+        r#""\u0061""#,
+        r#""\ud800""#,
+        "\"a\u{2028}\"",
+        "-0",
+        "true",
+        "[]",
+        "99999999999999999999999",
+    ] {
+        lines.push(format!(r#"{{"jsonrpc":"2.0","id":{id},{good}"#));
+    }
+    lines.push(format!(r#"{{"jsonrpc":"2.0",{good}"#));
+    lines.push(format!(r#"{{"jsonrpc":"1.0","id":1,{good}"#));
+    lines.push(
+        r#"{"jsonrpc":"2.0","id":1,"method":"_session/append","params":{"sessionId":"s","type":"session/title","data":1}}"#
+            .to_owned(),
+    );
+    lines.push(
+        r#"{"jsonrpc":"2.0","id":1,"method":"session\/append","params":{"sessionId":"s","type":"session/title","data":1}}"#
+            .to_owned(),
+    );
+    lines.push(
+        r#"{"jsonrpc":"2.0","method":"session/append","id":1,"params":{"sessionId":"s","type":"session/title","data":1},"more":{"a":1,"a":2}}"#
+            .to_owned(),
+    );
+    assert_same(&lines);
+}
+
+/// JSON text of every kind, mostly small, with what the scanner refuses and what it keeps.
+fn json() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        prop::sample::select(vec![
+            "null",
+            "true",
+            "false",
+            "0",
+            "1",
+            "2",
+            "-0",
+            "-0.0",
+            "1.0",
+            "1e2",
+            "1e400",
+            "9007199254740993",
+            r#""""#,
+            r#""append""#,
+            r#""\ud83d""#,
+            "\"\u{2028}\"",
+            "{}",
+            "[]",
+        ])
+        .prop_map(str::to_owned),
+        "[a-z]{0,5}".prop_map(|text| format!("\"{text}\"")),
+    ];
+    leaf.prop_recursive(4, 12, 3, |inner| {
+        let key = prop::sample::select(vec!["a", "b", r"\u0061", "turn", "step", "id", "role", "content"]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(|items| format!("[{}]", items.join(" , "))),
+            prop::collection::vec((key, inner), 0..3).prop_map(|members| {
+                let members: Vec<_> =
+                    members.iter().map(|(key, value)| format!("\"{key}\": {value}")).collect();
+                format!("{{{}}}", members.join(","))
+            }),
+        ]
+    })
+}
+
+/// A known type with a payload that fits it, most of the time.
+fn event() -> impl Strategy<Value = (String, String, Option<String>)> {
+    let fixed = |kind: &'static str, data: &'static str, op: Option<&'static str>| {
+        (Just(format!("\"{kind}\"")), Just(data.to_owned()), Just(op.map(str::to_owned)))
+    };
+    let user = r#"{"role":"user","content":[],"source":{"kind":"user"}}"#;
+    let named =
+        r#"{"id":"m","role":"user","content":[{"type":"text","text":"a b"}],"source":{"kind":"user"}}"#;
+    let model = r#"{"turn":1,"step":1,"message":{"role":"assistant","content":[],"source":{"kind":"model","provider":"p","model":"m"}}}"#;
+    prop_oneof![
+        3 => fixed("turn/start", r#"{"turn":1}"#, None),
+        2 => fixed("step/start", r#"{"turn":1,"step":1}"#, None),
+        2 => fixed("turn/end", r#"{"turn":1,"reason":{"kind":"completed"}}"#, None),
+        3 => fixed("user/message", user, Some("\"append\"")),
+        3 => fixed("user/message", named, Some("\"append\"")),
+        1 => fixed("user/message", named, Some(r#"{"op":"replace","start":1,"end":1}"#)),
+        2 => fixed("assistant/message", model, Some("\"append\"")),
+        2 => ("\"(session/title|my/event|todo/write)\"", json(), Just(None)),
+        1 => (json(), json(), prop::option::of(json())),
+    ]
+}
+
+/// A line: an append whose params are mostly in order.
+fn line() -> impl Strategy<Value = String> {
+    let session = prop_oneof![
+        8 => Just("\"s\"".to_owned()),
+        4 => Just("\"off\"".to_owned()),
+        1 => Just("\"gone\"".to_owned()),
+        1 => json(),
+    ];
+    let extra = prop::sample::select(vec![
+        "expectedSeq",
+        "instanceId",
+        "durable",
+        "ignorable",
+        "sourceEventSeqs",
+        "surfaceOp",
+        "_meta",
+        "other",
+        r"d\u0061ta",
+        "type",
+    ]);
+    let value = prop_oneof![
+        4 => prop::sample::select(vec!["0", "1", "2", "3", "true", "false", "null", "[0]", "[1,0]", "\"instance-1\""])
+            .prop_map(str::to_owned),
+        1 => json(),
+    ];
+    let extras = prop::collection::vec((extra, value), 0..3);
+    let id = prop_oneof![4 => Just("1".to_owned()), 1 => json()];
+    (session, event(), extras, id, any::<bool>(), 0..40u8).prop_map(
+        |(session, (kind, data, op), extras, id, first, drop)| {
+            let mut members = vec![
+                format!("\"sessionId\":{session}"),
+                format!("\"type\" : {kind}"),
+                format!("\"data\":{data}"),
+            ];
+            members.extend(op.map(|op| format!("\"surfaceOp\":{op}")));
+            members.extend(extras.iter().map(|(key, value)| format!("\"{key}\":{value}")));
+            if usize::from(drop) < members.len() {
+                members.remove(usize::from(drop));
+            }
+            if first {
+                members.reverse();
+            }
+            let params = members.join(", ");
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/append","params":{{{params}}}}}"#)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn at_random(lines in prop::collection::vec(line(), 1..25)) {
+        assert_same(&lines);
+    }
+}

@@ -1,0 +1,385 @@
+//! Do stored logs load as FORMAT 13 says, but for the differences that PROTOCOL 9 names?
+//!
+//! The vectors lie beside the project, with a subset in `tests/fixtures`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod load_support;
+mod support;
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use load_support::{Keeper, Loaded, load, repaired};
+use serde_json::Value;
+use sessiond::disk::damage::Damage;
+use sessiond::disk::find::check_place;
+use sessiond::disk::paths::{Encoding, LogPath};
+use sessiond::disk::read::{ReadLimits, Scan, read_log};
+use sessiond::json::Json;
+use sessiond::log::SessionId;
+
+fn bytes_of(op: &support::Op) -> Vec<u8> {
+    STANDARD.decode(op.text("bytesBase64")).unwrap()
+}
+
+/// The differences to the reference's scan, each with the clause that wants it. All must be needed.
+#[derive(Default)]
+struct Exceptions {
+    used: BTreeMap<&'static str, usize>,
+}
+
+impl Exceptions {
+    const ALL: [(&'static str, &'static str); 3] = [
+        ("lossless", "9.2: a stored -0, overflow or duplicate key damages its record"),
+        ("utf-8", "9.3: a record that is not UTF-8 is damaged"),
+        ("newline", "9.3: a complete last record without its newline is kept"),
+    ];
+
+    fn use_one(&mut self, name: &'static str) {
+        assert!(Self::ALL.iter().any(|(known, _)| *known == name));
+        *self.used.entry(name).or_default() += 1;
+    }
+
+    fn all_needed(&self) {
+        for (name, clause) in Self::ALL {
+            assert!(self.used.contains_key(name), "not needed any more: {name} ({clause})");
+        }
+    }
+}
+
+/// A physical scan: nothing of the events' meaning is checked. The reference checks no envelope there either.
+fn scan(bytes: &[u8]) -> Result<(Scan, Keeper), String> {
+    let mut keeper = Keeper::default();
+    let scan = read_log(&bytes, bytes.len() as u64, Encoding::Plain, ReadLimits::default(), &mut keeper)
+        .map_err(|error| error.class().to_owned())?;
+    load_support::check(&scan, bytes.len() as u64);
+    match scan.failure() {
+        Some(problem) => Err(problem.class().to_owned()),
+        None => Ok((scan, keeper)),
+    }
+}
+
+/// The difference that a log shows, by looking at its bytes in another way than the reader does.
+fn exception_of(bytes: &[u8], lossy_rule: bool) -> Option<&'static str> {
+    if lossy_rule {
+        return Some("lossless");
+    }
+    if std::str::from_utf8(bytes).is_err() {
+        return Some("utf-8");
+    }
+    let last = bytes.rsplit(|byte| *byte == b'\n').next().unwrap();
+    serde_json::from_slice::<Value>(last).is_ok().then_some("newline")
+}
+
+#[test]
+fn scans_agree_with_the_reference_but_for_the_table() {
+    let mut exceptions = Exceptions::default();
+    for file in ["14-scan.json", "28-random-scan.json"] {
+        if file.starts_with("28") && support::shared("vectors").is_none() {
+            eprintln!("../shared/vectors/{file} is not there: skipped");
+            continue;
+        }
+        support::each_op(file, "scanLog", |id, op| scans_as(id, op, &mut exceptions));
+    }
+    exceptions.all_needed();
+}
+
+fn scans_as(id: &str, op: &support::Op, exceptions: &mut Exceptions) {
+    let bytes = bytes_of(op);
+    let found = scan(&bytes);
+    // The reference's scan lets any object with the right seq pass; its load refuses it (SEED_ENVELOPE).
+    if let (Err(class), Some(ok)) = (&found, op.ok()) {
+        // The header's fields are checked at once here, after the events there.
+        let late = ["SEED_ENVELOPE", "HEADER_PARENT_SESSION", "HEADER_CWD_TYPE", "LEGACY_SHAPE_MALFORMED"];
+        if late.contains(&class.as_str()) {
+            assert!(class.starts_with("HEADER_") || !support::texts(&ok["eventsJsonl"]).is_empty(), "{id}");
+            return;
+        }
+    }
+    if op.is_informative() {
+        assert_eq!(found.as_ref().map(|(_, keeper)| keeper.log.len().get()).unwrap(), 1, "{id}");
+        return;
+    }
+    let Some(ok) = op.ok() else {
+        assert!(op.classes().contains(&found.err().unwrap().as_str()), "{id}");
+        return;
+    };
+    let (scan, keeper) = found.unwrap_or_else(|class| panic!("{id}: {class}"));
+    assert!(support::same_json(&scan.header.logical_json(), &ok["header"].to_string()), "{id}");
+    assert_eq!(Some(scan.inherited.get()), ok["inheritedEventCount"].as_u64(), "{id}");
+    let mine: Vec<_> = keeper.log.iter().map(|event| event.line().to_owned()).collect();
+    let expected = support::texts(&ok["eventsJsonl"]);
+    let same_events =
+        mine.len() == expected.len() && mine.iter().zip(&expected).all(|(a, b)| support::same_json(a, b));
+    if same_events && Some(scan.committed) == ok["committedBytes"].as_u64() {
+        return;
+    }
+    let name = exception_of(&bytes, id.starts_with("scan.lossy-values"));
+    let name = name.unwrap_or_else(|| panic!("{id}: {mine:?} {} {ok}", scan.committed));
+    exceptions.use_one(name);
+    match name {
+        "newline" => {
+            assert!(scan.missing_newline && scan.torn.is_none(), "{id}");
+            assert!(mine.len() > expected.len(), "{id}");
+        }
+        _ => {
+            assert!(mine.len() < expected.len(), "{id}");
+            let damage = &scan.problems[0].damage;
+            assert!(matches!(damage, Damage::Lossy(_) | Damage::NotUtf8(_)), "{id}: {damage:?}");
+        }
+    }
+}
+
+fn load_at(op: &support::Op, bytes: &[u8]) -> Result<Loaded, (String, String)> {
+    let loaded = load(bytes, Encoding::Plain)?;
+    let text =
+        |name| Json::parse(op.text(name)).ok().map(|(json, _)| json.as_str().unwrap().decode().unwrap());
+    let (id, cwd) = (text("idJson").unwrap(), text("cwdJson"));
+    let path = LogPath::new(cwd.as_deref(), &id, Encoding::Plain).unwrap();
+    check_place(&loaded.header, &SessionId::new(&id).unwrap(), &path)
+        .map_err(|odd| (odd.class().to_owned(), odd.to_string()))?;
+    Ok(loaded)
+}
+
+#[test]
+fn loads_agree_with_the_reference() {
+    let mut lossy = 0;
+    support::each_op("15-load.json", "load", |id, op| {
+        let bytes = bytes_of(op);
+        let found = load_at(op, &bytes);
+        if op.is_informative() {
+            lossy += 1;
+            let loaded = found.unwrap_or_else(|(class, text)| panic!("{id}: {class} {text}"));
+            assert!(matches!(loaded.scan.problems[0].damage, Damage::Lossy(_)));
+            return;
+        }
+        let Some(ok) = op.ok() else {
+            let (class, text) = found.err().unwrap_or_else(|| panic!("{id} loads"));
+            assert!(op.classes().contains(&class.as_str()), "{id}: {class} {text}");
+            return;
+        };
+        let loaded = found.unwrap_or_else(|(class, text)| panic!("{id}: {class} {text}"));
+        assert!(support::same_json(&loaded.header.logical_json(), &ok["header"].to_string()), "{id}");
+        assert_eq!(Some(loaded.inherited), ok["inheritedEventCount"].as_u64(), "{id}");
+        // Byte for byte: members stand where the reference puts them.
+        assert_eq!(loaded.lines(), support::texts(&ok["eventsJsonl"]), "{id}");
+        let after = STANDARD.decode(ok["fileAfterBase64"].as_str().unwrap()).unwrap();
+        let (after, mine) =
+            (String::from_utf8(after).unwrap(), String::from_utf8(repaired(&bytes, &loaded)).unwrap());
+        assert_eq!(mine.lines().count(), after.lines().count(), "{id}");
+        assert!(
+            mine.lines().zip(after.lines()).all(|(a, b)| support::same_json(a, b)),
+            "{id}: {mine}\n{after}"
+        );
+    });
+    assert_eq!(lossy, 1);
+}
+
+#[test]
+fn real_logs_load_as_their_index_says() {
+    let Some(root) = support::shared("corpus") else {
+        eprintln!("../shared/corpus is not there: skipped");
+        return;
+    };
+    let index: Value =
+        serde_json::from_str(&std::fs::read_to_string(root.join("fixtures/index.json")).unwrap()).unwrap();
+    let (mut loads, mut upgraded) = (0, 0);
+    for file in index["files"].as_array().unwrap() {
+        let name = file["rehydrated"].as_str().unwrap();
+        let bytes = std::fs::read(root.join(name)).unwrap();
+        let (found, expected) = (load(&bytes, Encoding::Plain), &file["rehydratedLoad"]);
+        if expected["loads"] != true {
+            let (class, text) = found.err().unwrap_or_else(|| panic!("{name} loads"));
+            assert_eq!(expected["class"], class, "{name}: {text}");
+            continue;
+        }
+        let loaded = found.unwrap_or_else(|(class, text)| panic!("{name}: {class} {text}"));
+        loads += 1;
+        upgraded += loaded.scan.counts.upgraded;
+        assert!(support::same_json(&loaded.header.logical_json(), &expected["header"].to_string()), "{name}");
+        assert_eq!(Some(loaded.history.log().len().get()), expected["events"].as_u64(), "{name}");
+        assert_eq!(Some(loaded.closers), expected["closersAppended"].as_u64(), "{name}");
+        assert_eq!(Some(loaded.scan.counts.upgraded), expected["legacyUpgradedEvents"].as_u64(), "{name}");
+        assert_eq!(
+            Some(loaded.history.view().surface.len() as u64),
+            expected["surfaceLength"].as_u64(),
+            "{name}"
+        );
+        assert_eq!(loaded.scan.torn, None);
+        assert_eq!(derived_sha256(&loaded), expected["derivedSha256"].as_str().unwrap(), "{name}");
+    }
+    eprintln!("{loads} real logs loaded, {upgraded} events upgraded");
+    assert!(loads > 80 && upgraded > 20);
+}
+
+/// SHA-256 of the derived messages as the reference prints them. Its numbers and escapes are as stored in these logs.
+fn derived_sha256(loaded: &Loaded) -> String {
+    use sha2::{Digest, Sha256};
+    let (log, surface) = (loaded.history.log(), &loaded.history.view().surface);
+    let messages = surface.message_seqs(0).map(|seq| {
+        let message = sessiond::view::message_of(log.get(seq).unwrap()).unwrap();
+        let value: Value = serde_json::from_str(message.text()).unwrap();
+        let _ = value;
+        message.text().to_owned()
+    });
+    let text = format!("[{}]", messages.collect::<Vec<_>>().join(","));
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn log_of(rows: &[&str]) -> Vec<u8> {
+    let mut text = String::from(
+        "{\"type\":\"session\",\"version\":0,\"id\":\"s\",\"createdAt\":1,\"delegationDepth\":0}\n",
+    );
+    for row in rows {
+        text.push_str(row);
+        text.push('\n');
+    }
+    text.into_bytes()
+}
+
+const START: &str = r#"{"type":"turn/start","seq":0,"time":1,"data":{"turn":1}}"#;
+const END: &str = r#"{"type":"turn/end","seq":1,"time":2,"data":{"turn":1,"reason":{"kind":"completed"}}}"#;
+
+fn error(bytes: &[u8]) -> (String, String) {
+    load(bytes, Encoding::Plain).err().expect("the log loads")
+}
+
+#[test]
+fn blank_lines_are_damage_with_a_line() {
+    for blank in ["", "   ", "\t\r"] {
+        let (class, text) = error(&log_of(&[START, blank, END]));
+        assert_eq!(
+            (class.as_str(), text.as_str()),
+            ("LOG_UNPARSABLE_COMMITTED", "line 3 (byte 131): the line is blank")
+        );
+        let loaded = load(&log_of(&[START, END, blank]), Encoding::Plain).unwrap();
+        assert_eq!(loaded.scan.torn.unwrap().bytes, blank.len() as u64 + 1);
+        assert_eq!(loaded.lines().len(), 2);
+    }
+}
+
+#[test]
+fn nuls_at_the_end_are_torn_and_in_the_middle_reported() {
+    let nuls = |count| "\0".repeat(count);
+    let mut tail = log_of(&[START, END]);
+    let whole = tail.len() as u64;
+    tail.extend(nuls(64 << 10).into_bytes());
+    let loaded = load(&tail, Encoding::Plain).unwrap();
+    assert_eq!((loaded.lines().len(), loaded.scan.torn.unwrap().offset), (2, whole));
+    assert!(matches!(loaded.scan.problems[0].damage, Damage::Nuls(65536)));
+    // Far beyond the bound of a line, they are still no line that is too long.
+    let limits = ReadLimits { max_line: 1000 };
+    let scan = read_log(&tail.as_slice(), tail.len() as u64, Encoding::Plain, limits, &mut Keeper::default())
+        .unwrap();
+    assert_eq!((scan.failure().is_none(), scan.torn.unwrap().offset), (true, whole));
+    // A block between two records, fused with the second one.
+    let (class, text) = error(&log_of(&[START, &(nuls(4096) + END)]));
+    assert_eq!(class, "LOG_UNPARSABLE_COMMITTED");
+    assert_eq!(text, "line 3 (byte 131): the record begins with 4096 NUL bytes: what stood there was lost");
+    let (class, _) = error(&log_of(&[&nuls(10), START, END]));
+    assert_eq!(class, "LOG_UNPARSABLE_COMMITTED");
+}
+
+#[test]
+fn a_whole_last_record_without_its_line_end_decides_like_any_other() {
+    let mut bytes = log_of(&["garbage", START, END]);
+    bytes.pop();
+    let found = error(&bytes);
+    assert_eq!(found.0, "LOG_UNPARSABLE_COMMITTED");
+    let mut bytes = log_of(&[START, END]);
+    bytes.pop();
+    let loaded = load(&bytes, Encoding::Plain).unwrap();
+    assert_eq!((loaded.lines().len(), loaded.scan.missing_newline, loaded.scan.torn), (2, true, None));
+    assert_eq!(repaired(&bytes, &loaded), log_of(&[START, END]));
+    // The header is nothing without one.
+    let mut bytes = log_of(&[]);
+    bytes.pop();
+    assert_eq!(error(&bytes).0, "LOG_NO_HEADER");
+}
+
+#[test]
+fn every_cut_of_the_last_record_keeps_what_was_before() {
+    let bytes = log_of(&[START, &END.replace("completed", "compl\u{1F44B}ted")]);
+    let whole = log_of(&[START]).len();
+    for size in whole + 1..bytes.len() - 1 {
+        let loaded = load(&bytes[..size], Encoding::Plain).unwrap();
+        assert_eq!((loaded.lines().len(), loaded.closers), (2, 1));
+        assert_eq!(loaded.scan.torn.unwrap().offset, whole as u64);
+        assert!(matches!(loaded.scan.problems[0].damage, Damage::Incomplete));
+    }
+}
+
+#[test]
+fn a_line_beyond_the_bound_is_a_limit_and_no_damage() {
+    let bytes = log_of(&[START, &END.replace("completed", &"x".repeat(5000)), START]);
+    let limits = ReadLimits { max_line: 1000 };
+    let mut keeper = Keeper::default();
+    let scan = read_log(&bytes.as_slice(), bytes.len() as u64, Encoding::Plain, limits, &mut keeper).unwrap();
+    let problem = scan.failure().unwrap();
+    assert_eq!(
+        problem.to_string(),
+        "line 3 (byte 131): the line is longer than 1000 bytes: raise the limit to read this log"
+    );
+    assert_eq!(problem.damage.verdict(), sessiond::disk::damage::Verdict::Limit);
+    assert_eq!(keeper.log.len().get(), 1);
+}
+
+#[test]
+fn a_small_row_cannot_fill_the_memory() {
+    let (id, pieces) = ("i".repeat(200_000), 50_000);
+    let (args, dt) = (vec!["\"\""; pieces].join(","), vec!["0"; pieces - 1].join(","));
+    let row = format!(
+        r#"{{"type":"tool-call-chunks","seq0":0,"time0":0,"data":{{"turn":1,"step":1,"index":0,"id":"{id}","dt":[{dt}],"args":[{args}]}}}}"#
+    );
+    let (class, text) = error(&log_of(&[&row]));
+    assert_eq!(class, "LOG_ROW_TOO_LARGE", "{text}");
+}
+
+#[test]
+fn compressed_sources_are_put_back() {
+    let message = |seq: u64, tail: &str| {
+        format!(
+            r#"{{"type":"user/message","seq":{seq},"time":1,"data":{{"id":"m{seq}","role":"user","content":[],"source":{{"kind":"user"}}}},{tail}}}"#
+        )
+    };
+    let append = r#""surfaceOp":"append""#;
+    let replace = r#""sourceEventSeqs":[[0,3]],"surfaceOp":{"op":"replace","start":0,"end":3}"#;
+    let mut rows: Vec<_> = (0..4).map(|seq| message(seq, append)).collect();
+    rows.push(message(4, replace));
+    let rows: Vec<_> = rows.iter().map(String::as_str).collect();
+    let loaded = load(&log_of(&rows), Encoding::Plain).unwrap();
+    assert_eq!(loaded.scan.counts.expanded, 1);
+    assert!(loaded.lines()[4].contains(r#""sourceEventSeqs":[0,1,2,3],"#));
+    assert_eq!(loaded.history.view().surface.len(), 1);
+}
+
+#[test]
+fn a_header_that_promises_more_than_there_is_refuses_the_log() {
+    let text = String::from_utf8(log_of(&[START, END])).unwrap();
+    let bytes = text.replace("\"createdAt\":1,", "\"createdAt\":1,\"seedLength\":3,").into_bytes();
+    let (class, text) = error(&bytes);
+    assert_eq!(class, "INHERITED_COUNT_EXCEEDS");
+    assert!(text.starts_with("line 1 (byte 0): "));
+}
+
+#[test]
+fn a_refusal_tells_its_record() {
+    let unknown = r#"{"type":"x/y","seq":1,"time":2,"data":{}}"#;
+    let (class, text) = error(&log_of(&[START, unknown, "garbage"]));
+    assert_eq!(class, "EVENT_TYPE_UNKNOWN");
+    assert!(text.starts_with("line 3 (byte 131): "), "{text}");
+    let (class, text) = error(&log_of(&[START, r#"{"type":"x/y","seq":1,"data":{}}"#]));
+    assert_eq!(
+        (class.as_str(), text.as_str()),
+        ("SEED_ENVELOPE", "line 3 (byte 131): an event needs the member \"time\"")
+    );
+}
+
+#[test]
+fn problems_are_bounded_and_counted() {
+    let rows = vec!["x"; 5000];
+    let scan = scan(&log_of(&rows)).unwrap().0;
+    assert_eq!((scan.problems.len(), scan.problem_count, scan.counts.rows), (100, 5000, 5000));
+    assert!(scan.failure().is_none());
+}
