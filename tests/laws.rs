@@ -449,7 +449,7 @@ fn traffic_reaches_every_rule() {
             }
         }
     }
-    println!("{accepted:?}\n{rules:?}");
+    eprintln!("{accepted:?}\n{rules:?}");
     for rule in RULES {
         assert!(rules.contains_key(rule), "{rule} is never broken");
     }
@@ -464,6 +464,9 @@ fn traffic_reaches_every_rule() {
 /// An assistant's message without content: a node that gives no message.
 const SILENT: &str = r#"{"turn":1,"step":1,"message":{"id":"a","role":"assistant","content":[],"source":{"kind":"model","provider":"p","model":"m"}}}"#;
 
+/// A session's list: its nodes and generation now, and what they were at some lengths.
+type Life = (String, Vec<u64>, u64, Vec<(u64, Vec<u64>, u64)>);
+
 /// Long lives: thousands of replacements at random ranges, forks and looks at the past in between.
 #[test]
 fn a_surface_is_a_plain_list() {
@@ -472,9 +475,7 @@ fn a_surface_is_a_plain_list() {
         let mut random = Random(seed * 0x9E37_79B9);
         let mut bench = Bench::default();
         bench.create("s0", Making { invariants: Invariants::Off, ..Making::default() }).unwrap();
-        // Each life with its list, and what the list was at some lengths.
-        let mut lives: Vec<(String, Vec<u64>, u64, Vec<(u64, Vec<u64>, u64)>)> =
-            vec![("s0".to_owned(), Vec::new(), 0, vec![(0, Vec::new(), 0)])];
+        let mut lives: Vec<Life> = vec![("s0".to_owned(), Vec::new(), 0, vec![(0, Vec::new(), 0)])];
         for round in 0..12_000u64 {
             let (alive, which) = (lives.len(), random.below(lives.len()));
             let (id, nodes, generation, past) = &mut lives[which];

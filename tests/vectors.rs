@@ -102,13 +102,13 @@ fn live_sessions_answer_as_recorded() {
         }
     }
     let Tally { cases, ops, informative, stopped, .. } = tally;
-    println!(
+    eprintln!(
         "{cases} cases, {ops} operations; {stopped} cases end early, {informative} informative operations"
     );
     for (name, rule, reason) in EXCEPTIONS {
-        println!("exception {:5} x {name} ({rule}): {reason}", tally.used.get(name).copied().unwrap_or(0));
+        eprintln!("exception {:5} x {name} ({rule}): {reason}", tally.used.get(name).copied().unwrap_or(0));
     }
-    println!("not run here: {:?}", tally.unrun);
+    eprintln!("not run here: {:?}", tally.unrun);
     for (name, ..) in EXCEPTIONS {
         assert!(tally.used.contains_key(name), "the exception {name:?} is needed no more: take it out");
     }
