@@ -86,12 +86,12 @@ impl Storage for MemoryStorage {
 
     fn start(&mut self, ticket: Ticket, job: Job) {
         let result = match job {
-            Job::Find(id) => JobResult::Found(Ok(self.find(&id))),
+            Job::Find(id, _) => JobResult::Found(Ok(self.find(&id))),
             Job::Load { id, vocabulary, limits } => {
                 JobResult::Loaded(self.load(id, Rules { vocabulary: &vocabulary, limits: &limits }))
             }
-            Job::Inspect(id) => JobResult::Inspected(self.inspect(id)),
-            Job::List => JobResult::Listed(Ok(self.list())),
+            Job::Inspect { id, .. } => JobResult::Inspected(self.inspect(id)),
+            Job::List(_) => JobResult::Listed(Ok(self.list())),
             Job::Publish(..) | Job::Sync(_) | Job::Abandon(_) => JobResult::Kept(Ok(None)),
             Job::Release(session) => {
                 let (header, inherited, history) = session.into_parts();

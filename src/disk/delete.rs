@@ -50,6 +50,15 @@ pub fn delete(fs: &Arc<dyn FileSystem>, id: &SessionId, me: Holder) -> Result<bo
     Ok(!logs.is_empty())
 }
 
+/// Removes the session whose log this process has open and locked, and nothing else.
+///
+/// # Errors
+/// [`DeleteError::Io`]; the log may be gone already, and the same call may be made again.
+pub fn delete_open(fs: &dyn FileSystem, log: &LogPath) -> Result<(), DeleteError> {
+    remove_files(fs, log).map_err(DeleteError::Io)?;
+    remove_dir(fs, log).map_err(DeleteError::Io)
+}
+
 fn is_regular(fs: &dyn FileSystem, log: &LogPath) -> bool {
     fs.metadata(&log.log()).is_ok_and(|meta| meta.kind == super::fs::FileKind::File)
 }

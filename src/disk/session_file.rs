@@ -6,11 +6,11 @@
 
 use std::io::{self, Read};
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::fs::FileSystem;
 use super::paths::{Encoding, LogPath};
+use super::salvage::save_cut;
 use super::write::{LogWriter, SyncDone, SyncError, SyncJob, SyncStart, WriteError};
 use super::zstd::{FrameEncoder, FrameError};
 use crate::log::{Log, Offset};
@@ -68,6 +68,8 @@ pub struct SessionFile {
     /// The lines to write again.
     lost_lines: Vec<u8>,
     mend: Mend,
+    header_line: Option<String>,
+    notes: Vec<String>,
     /// The file is the header line and then the very lines of memory, so that a fork may copy its bytes.
     verbatim: Option<u64>,
 }
@@ -123,8 +125,25 @@ impl SessionFile {
             lost,
             lost_lines,
             mend,
+            header_line: None,
+            notes: Vec::new(),
             verbatim,
         }
+    }
+
+    /// Adds the header line as it stands in the file, where that is known, and what is to be told of the log.
+    pub fn describe(&mut self, header_line: Option<String>, notes: Vec<String>) {
+        (self.header_line, self.notes) = (header_line, notes);
+    }
+
+    /// The header line without its end.
+    pub fn header_line(&self) -> Option<&str> {
+        self.header_line.as_deref()
+    }
+
+    /// What is to be told of the log: what a repair cut, or will cut.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Where the log lies.
@@ -217,7 +236,11 @@ impl SessionFile {
     /// Syncs, so not for the owner thread. What has been done when it fails is not done again.
     pub fn mend_and_write(&mut self, log: &Log) -> Result<(), FileError> {
         if let Some(at) = self.mend.cut_at {
-            self.save_cut(at).map_err(FileError::Save)?;
+            let (log, end) = (self.path.log(), self.writer.committed_len());
+            let saved = save_cut(self.fs.as_ref(), &log, self.writer.file().as_ref(), at, end);
+            let saved = saved.map_err(FileError::Save)?;
+            let name = saved.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.notes.push(format!("what was cut off the log is kept beside it in {name}"));
             self.writer.cut(at)?;
             self.writer.sync(|_| io::empty())?;
             self.mend.cut_at = None;
@@ -236,28 +259,6 @@ impl SessionFile {
         self.write(log)?;
         self.sync_all()?;
         Ok(())
-    }
-
-    /// Copies what follows `at` to `<log>.cut-<at>`, durably. A copy that is there already is kept.
-    fn save_cut(&self, at: u64) -> io::Result<()> {
-        let log = self.path.log();
-        let mut name = log.into_os_string();
-        name.push(format!(".cut-{at}"));
-        let copy = match self.fs.create_new(&PathBuf::from(name)) {
-            Ok(copy) => copy,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let end = self.writer.committed_len();
-        let mut done = at;
-        while done < end {
-            match copy.copy_from(self.writer.file().as_ref(), done, end - done)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                copied => done += copied,
-            }
-        }
-        copy.sync_data()?;
-        self.fs.sync_dir(&self.path.session_dir())
     }
 
     /// Begins to make everything written durable; with the job come the bytes that it may have to write

@@ -56,6 +56,17 @@ pub enum HeaderLineFault {
     Field(#[from] HeaderError),
 }
 
+impl HeaderLineFault {
+    /// Which way another format version lies.
+    pub fn direction(&self) -> Option<&'static str> {
+        match self {
+            Self::Version { version } if *version > 0.0 => Some("newer"),
+            Self::Version { .. } => Some("older"),
+            _ => None,
+        }
+    }
+}
+
 fn version_message(version: f64) -> String {
     let number = if version.abs() < 1e21 { version.to_string() } else { format!("{version:e}") };
     if version > 0.0 {

@@ -164,11 +164,11 @@ impl Service {
     }
 
     /// Whether a session of that id is stored. A request that asks for several ids runs once more for each.
-    pub(super) fn find_stored(&mut self, id: &SessionId) -> Answer<Option<StoredSummary>> {
+    pub(super) fn find_stored(&mut self, id: &SessionId, facts: bool) -> Answer<Option<StoredSummary>> {
         if let Some((_, known)) = self.call.found.iter().find(|(known, _)| known == id) {
             return Ok(known.clone()?);
         }
-        let JobResult::Found(found) = self.wait_for(|| Job::Find(id.clone()))? else {
+        let JobResult::Found(found) = self.wait_for(|| Job::Find(id.clone(), facts))? else {
             let error = "storage gave another result than was asked for; report this";
             return Err(WireError::new(Code::Internal, error).into());
         };

@@ -66,8 +66,8 @@ pub enum Written {
 /// Work that may wait for the disk.
 #[derive(Debug)]
 pub enum Job {
-    /// Is a session of that id stored?
-    Find(SessionId),
+    /// Is a session of that id stored? With true: what is known of it, too, which may cost a reading.
+    Find(SessionId, bool),
     /// Read a session to make it live; this process owns it from then on.
     Load {
         /// The session.
@@ -78,9 +78,16 @@ pub enum Job {
         limits: Limits,
     },
     /// Read a session as it lies there.
-    Inspect(SessionId),
-    /// All stored sessions.
-    List,
+    Inspect {
+        /// The session.
+        id: SessionId,
+        /// The types it may hold.
+        vocabulary: Vocabulary,
+        /// The limits its events must keep.
+        limits: Limits,
+    },
+    /// All stored sessions; those that hold other types than these are unsupported.
+    List(Vocabulary),
     /// Make the file of a session that has events before its first write, or at its first write.
     Publish(SessionId, Box<Publication>),
     /// Make everything written durable.
@@ -99,7 +106,7 @@ impl Job {
         match self {
             Self::Publish(id, _) | Self::Sync(id) | Self::Delete(id) | Self::Abandon(id) => Some(id),
             Self::Release(session) => Some(session.id()),
-            Self::Find(_) | Self::Load { .. } | Self::Inspect(_) | Self::List => None,
+            Self::Find(..) | Self::Load { .. } | Self::Inspect { .. } | Self::List(_) => None,
         }
     }
 }

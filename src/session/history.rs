@@ -203,6 +203,17 @@ impl History {
         self.log.fork(length)
     }
 
+    /// Checks an event of a stored log that was scanned as a whole, and takes it: what an append accepts,
+    /// this accepts, but for the relations, which are noted only (PROTOCOL 3, Append).
+    pub fn admit_stored(
+        &mut self,
+        candidate: &Candidate<'_>,
+        time: i64,
+        rules: Rules<'_>,
+    ) -> Result<Seq, Refusal> {
+        self.admit(candidate, time, Relate::Note, rules, None).map(|(seq, _)| seq)
+    }
+
     /// The projections after the first `at` events. The cost follows the events since the nearest
     /// checkpoint, not the log.
     pub fn view_at(&self, at: Offset) -> View {

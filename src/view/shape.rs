@@ -134,6 +134,11 @@ impl ShapeError {
         }
     }
 
+    /// Whether the event is of another time, which another version may read, rather than damaged.
+    pub fn is_retired(&self) -> bool {
+        matches!(self, Self::RetiredType(..) | Self::HeaderFallback)
+    }
+
     /// The JSON Pointer, from the event's root, of what is wrong or missing.
     pub fn pointer(&self) -> String {
         let fixed = match self {

@@ -44,8 +44,8 @@ fn publish_new(
     let id = &header.id;
     let path = LogPath::new(header.cwd.as_deref(), id.as_str(), Encoding::Plain)
         .map_err(|error| failed(&error.to_string(), &std::io::ErrorKind::InvalidInput.into(), false))?;
-    if let Some(summary) = super::read::find(shared, id)? {
-        return Err(StorageError::Exists { id: id.clone(), summary });
+    if super::read::find(shared, id, false)?.is_some() {
+        return Err(exists(shared, id));
     }
     let mut first = header_line(header, *inherited);
     first.push('\n');
@@ -61,14 +61,12 @@ fn publish_new(
     match shared.publisher.publish(&path, &content, shared.me) {
         Ok(writer) => {
             let header = first.len() as u64;
-            Ok(SessionFile::published(Arc::clone(&shared.fs), path, writer, log.len(), header))
+            let mut file = SessionFile::published(Arc::clone(&shared.fs), path, writer, log.len(), header);
+            first.pop();
+            file.describe(Some(first), Vec::new());
+            Ok(file)
         }
-        Err(PublishError::AlreadyExists) => {
-            let none =
-                || StoredSummary { parent_session: None, inherited: Offset::ZERO, next_seq: Offset::ZERO };
-            let summary = super::read::find(shared, id)?.unwrap_or_else(none);
-            Err(StorageError::Exists { id: id.clone(), summary })
-        }
+        Err(PublishError::AlreadyExists) => Err(exists(shared, id)),
         Err(PublishError::Io { step, source }) => {
             Err(failed(&format!("storing the session ({step})"), &source, false))
         }
@@ -82,6 +80,15 @@ fn publish_new(
         Err(PublishError::Lock(error)) => {
             Err(failed(&format!("locking the session ({error})"), &std::io::Error::other("lock"), false))
         }
+    }
+}
+
+/// The id is taken, with what is known of who has it.
+fn exists(shared: &Shared, id: &SessionId) -> StorageError {
+    let none = StoredSummary { parent_session: None, inherited: Offset::ZERO, next_seq: Offset::ZERO };
+    match super::read::find(shared, id, true) {
+        Ok(found) => StorageError::Exists { id: id.clone(), summary: found.unwrap_or(none) },
+        Err(error) => error,
     }
 }
 

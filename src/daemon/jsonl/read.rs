@@ -1,38 +1,300 @@
-//! Finding, reading and listing stored sessions. Runs off the owner thread.
+//! Finding, reading, listing and deleting stored sessions. Runs off the owner thread.
 
-use super::storage::Shared;
-use crate::disk::session_file::SessionFile;
-use crate::log::SessionId;
-use crate::rpc::storage::{Inspected, Loaded, StorageError, StoredInfo, StoredSummary};
-use crate::session::{Limits, Session, Vocabulary};
+use std::sync::{Mutex, PoisonError};
+
+use super::keeper::{Keeper, Witness};
+use super::storage::{Shared, failed};
+use crate::disk::catalogue::Catalogue;
+use crate::disk::damage::{Place, ReadError, Verdict};
+use crate::disk::delete::{DeleteError, delete as delete_stored, delete_open};
+use crate::disk::find::{FindError, OddPlace, check_place, find as find_log};
+use crate::disk::fs::{File, read_full};
+use crate::disk::list::{Artifact, Status as DiskStatus};
+use crate::disk::lock::{Holder, Lock, LockError};
+use crate::disk::paths::{Encoding, LogPath};
+use crate::disk::read::{ReadLimits, Scan, read_log};
+use crate::disk::session_file::{Mend, SessionFile};
+use crate::disk::summary::{Facts, FactsSink, write_summary};
+use crate::disk::write::LogWriter;
+use crate::log::{Log, Offset, SessionId};
+use crate::rpc::results::{LockedBy, Status, TornTail};
+use crate::rpc::storage::{Inspected, ListFacts, Loaded, StorageError, StoredInfo, StoredSummary};
+use crate::session::{Limits, Rules, Session, Vocabulary};
 
 /// What lists have read of logs that have no summary.
-#[derive(Debug, Default)]
-pub(super) struct Seen;
+#[derive(Default)]
+pub(super) struct Seen(Mutex<Catalogue>);
 
-pub(super) fn find(_: &Shared, _: &SessionId) -> Result<Option<StoredSummary>, StorageError> {
-    Ok(None)
-}
-
-pub(super) fn list(_: &Shared) -> Result<Vec<StoredInfo>, StorageError> {
-    Ok(Vec::new())
-}
-
-pub(super) fn inspect(_: &Shared, id: &SessionId) -> Result<Box<Inspected>, StorageError> {
-    Err(StorageError::NotFound(id.clone()))
-}
-
-pub(super) fn load(
-    _: &Shared,
+/// Whether a session is stored; with `facts`, what is known of it.
+pub(super) fn find(
+    shared: &Shared,
     id: &SessionId,
-    _: &Vocabulary,
-    _: &Limits,
-) -> Result<(Loaded, SessionFile), StorageError> {
-    Err(StorageError::NotFound(id.clone()))
+    facts: bool,
+) -> Result<Option<StoredSummary>, StorageError> {
+    let blank = StoredSummary { parent_session: None, inherited: Offset::ZERO, next_seq: Offset::ZERO };
+    let path = match find_log(shared.fs.as_ref(), id) {
+        Ok(None) => return Ok(None),
+        Ok(Some(path)) if facts => path,
+        // What is stored oddly is there too: its id is taken.
+        Ok(Some(_)) | Err(FindError::Odd(_)) => return Ok(Some(blank)),
+        Err(FindError::Io(error)) => return Err(failed("searching the store", &error, false)),
+    };
+    let mut sink = FactsSink::default();
+    let file = shared.fs.open_read(&path.log()).map_err(|error| failed("reading the log", &error, false))?;
+    match read_file(file.as_ref(), path.encoding(), &mut sink) {
+        Ok(scan) => Ok(Some(StoredSummary {
+            parent_session: scan.header.parent_session,
+            inherited: scan.inherited,
+            next_seq: sink.facts.events,
+        })),
+        Err(_) => Ok(Some(blank)),
+    }
 }
 
-pub(super) fn leave_summary(_: &Shared, _: &SessionFile, _: &Session) {}
+fn read_file(
+    file: &dyn File,
+    encoding: Encoding,
+    sink: &mut dyn crate::disk::read::Sink,
+) -> Result<Scan, ReadError> {
+    let len = file.metadata().map_err(ReadError::Io)?.len;
+    read_log(file, len, encoding, ReadLimits::default(), sink)
+}
 
-pub(super) fn delete(_: &Shared, _: &SessionId, _: Option<&SessionFile>) -> Result<(), StorageError> {
-    Ok(())
+/// The log of a session, or why there is none to read.
+fn locate(shared: &Shared, id: &SessionId) -> Result<LogPath, StorageError> {
+    match find_log(shared.fs.as_ref(), id) {
+        Ok(Some(path)) => Ok(path),
+        Ok(None) => Err(StorageError::NotFound(id.clone())),
+        Err(FindError::Odd(odd)) => Err(odd_place(id, &odd)),
+        Err(FindError::Io(error)) => Err(failed("searching the store", &error, false)),
+    }
+}
+
+fn odd_place(id: &SessionId, odd: &OddPlace) -> StorageError {
+    corrupt(id, odd.to_string(), Place::default(), odd.class())
+}
+
+fn corrupt(id: &SessionId, reason: String, place: Place, rule: &'static str) -> StorageError {
+    StorageError::Corrupt { id: id.clone(), reason, line: place.line(), offset: place.offset, rule }
+}
+
+fn judged(
+    id: &SessionId,
+    verdict: Verdict,
+    reason: String,
+    place: Place,
+    rule: &'static str,
+) -> StorageError {
+    match verdict {
+        Verdict::Corrupt => corrupt(id, reason, place, rule),
+        Verdict::Unsupported => StorageError::Unsupported { id: id.clone(), reason, direction: "unknown" },
+        Verdict::Limit => StorageError::Limit { limit: "maxEventBytes", max: 0 },
+    }
+}
+
+fn unreadable(id: &SessionId, error: &ReadError) -> StorageError {
+    match (error, error.verdict()) {
+        (ReadError::Io(error), _) => failed("reading the log", error, false),
+        (ReadError::Header(header), Some(Verdict::Unsupported)) => StorageError::Unsupported {
+            id: id.clone(),
+            reason: header.to_string(),
+            direction: header.fault.direction().unwrap_or("unknown"),
+        },
+        (_, Some(verdict)) => judged(id, verdict, error.to_string(), Place::default(), error.class()),
+        (_, None) => failed("reading the log", &std::io::Error::other("codec"), false),
+    }
+}
+
+fn locked(id: &SessionId, error: LockError) -> StorageError {
+    match error {
+        LockError::Held { holder } => StorageError::Locked { id: id.clone(), by: holder.map(locked_by) },
+        LockError::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            StorageError::NotFound(id.clone())
+        }
+        LockError::Io(error) => failed("opening the log for writing", &error, false),
+        LockError::Unsupported(error) => failed(
+            "locking the log (the file system has no locks: keep the store on a local disk)",
+            &error,
+            false,
+        ),
+        LockError::Replaced => failed("locking the log", &std::io::Error::other("replaced"), false),
+    }
+}
+
+fn locked_by(holder: Holder) -> LockedBy {
+    LockedBy { pid: holder.pid, since: holder.since_ms }
+}
+
+/// Reads a session to make it live, and takes its lock.
+pub(super) fn load(
+    shared: &Shared,
+    id: &SessionId,
+    vocabulary: &Vocabulary,
+    limits: &Limits,
+) -> Result<(Loaded, SessionFile), StorageError> {
+    let path = locate(shared, id)?;
+    let lock = Lock::try_acquire(&shared.fs, &path.log(), shared.me).map_err(|error| locked(id, error))?;
+    let file = std::sync::Arc::clone(lock.file());
+    let size = file.metadata().map_err(|error| failed("reading the log", &error, false))?.len;
+    let rules = Rules { vocabulary, limits };
+    let mut keeper = Keeper::strict(rules);
+    let scan = read_log(file.as_ref(), size, path.encoding(), ReadLimits::default(), &mut keeper)
+        .map_err(|error| unreadable(id, &error))?;
+    check_place(&scan.header, id, &path).map_err(|odd| odd_place(id, &odd))?;
+    if let Some(problem) = scan.failure() {
+        let verdict = problem.damage.verdict();
+        return Err(judged(id, verdict, problem.to_string(), problem.place, problem.class()));
+    }
+    // What another process has written may not be durable yet, and its bytes may not be ours to write again.
+    file.sync_data().map_err(|error| failed("making the log durable", &error, false))?;
+    let witness = keeper.witness();
+    let mut history = keeper.into_history();
+    let closers = history.close_turn(None, rules).map_err(|refusal| {
+        corrupt(id, format!("the open turn cannot be closed: {refusal}"), Place::default(), "")
+    })?;
+    let cut = scan.torn.map_or(0, |torn| torn.bytes);
+    let loaded = |history| Loaded {
+        header: scan.header.clone(),
+        inherited: scan.inherited,
+        history,
+        repaired: (closers > 0 || cut > 0).then_some((closers, cut)),
+    };
+    let mend = mend(&scan, history.log());
+    let notes = scan.torn.map(|torn| {
+        let (offset, bytes) = (torn.offset, torn.bytes);
+        format!("{bytes} bytes from byte {offset} on hold no whole record; the first write saves them beside the log and cuts them off")
+    });
+    let writer = LogWriter::new(lock, size, size);
+    let stored = (scan.events, scan.recovered_from.min(scan.events));
+    let verbatim = (witness == Witness::Verbatim).then_some(scan.header_bytes);
+    let header_line = first_line(file.as_ref(), path.encoding(), scan.header_bytes);
+    let mut open =
+        SessionFile::loaded(std::sync::Arc::clone(&shared.fs), path, writer, stored, mend, verbatim);
+    open.describe(header_line, notes.into_iter().collect());
+    Ok((loaded(history), open))
+}
+
+fn mend(scan: &Scan, log: &Log) -> Mend {
+    let cut_at = scan.torn.map(|_| scan.committed);
+    let mut first = Vec::new();
+    if scan.missing_newline {
+        first.push(b'\n');
+    }
+    for lines in log.lines(scan.recovered_from, scan.events) {
+        first.extend_from_slice(lines.as_bytes());
+    }
+    Mend { cut_at, first }
+}
+
+/// The header line of a plain log, without its end; a summary is good for that very line.
+fn first_line(file: &dyn File, encoding: Encoding, bytes: u64) -> Option<String> {
+    const MOST: u64 = 1 << 16;
+    if encoding != Encoding::Plain || !(1..=MOST).contains(&bytes) {
+        return None;
+    }
+    let mut line = vec![0; bytes as usize - 1];
+    let have = read_full(file, 0, &mut line).ok()?;
+    String::from_utf8(line).ok().filter(|line| line.len() == have)
+}
+
+/// A session as it lies there.
+pub(super) fn inspect(
+    shared: &Shared,
+    id: &SessionId,
+    vocabulary: &Vocabulary,
+    limits: &Limits,
+) -> Result<Box<Inspected>, StorageError> {
+    let path = locate(shared, id)?;
+    let file = shared.fs.open_read(&path.log()).map_err(|error| failed("reading the log", &error, false))?;
+    let mut keeper = Keeper::lenient(Rules { vocabulary, limits });
+    let scan =
+        read_file(file.as_ref(), path.encoding(), &mut keeper).map_err(|error| unreadable(id, &error))?;
+    let mut problems: Vec<String> = Vec::new();
+    problems.extend(check_place(&scan.header, id, &path).err().map(|odd| odd.to_string()));
+    problems.extend(keeper.refused().map(str::to_owned));
+    problems.extend(scan.problems.iter().map(ToString::to_string));
+    let more = scan.problem_count.saturating_sub(scan.problems.len() as u64);
+    if more > 0 {
+        problems.push(format!("{more} more records are damaged"));
+    }
+    let locked_by = match Lock::holder(shared.fs.as_ref(), &path.log()) {
+        Ok(Some(Some(holder))) if holder.pid != shared.me.pid => Some(locked_by(holder)),
+        _ => None,
+    };
+    let (log, closers) = keeper.into_log();
+    Ok(Box::new(Inspected {
+        header: scan.header,
+        inherited: scan.inherited,
+        log,
+        closers,
+        torn_tail: scan.torn.map(|torn| TornTail { offset: torn.offset, bytes: torn.bytes }),
+        problems,
+        locked_by,
+    }))
+}
+
+/// All stored sessions.
+pub(super) fn list(shared: &Shared, vocabulary: &Vocabulary) -> Result<Vec<StoredInfo>, StorageError> {
+    let mut catalogue = shared.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let listing =
+        catalogue.list(shared.fs.as_ref()).map_err(|error| failed("listing the store", &error, false))?;
+    for (place, why) in &listing.skipped {
+        tracing::warn!(place = %place.display(), %why, "not listed");
+    }
+    Ok(listing
+        .sessions
+        .into_iter()
+        .map(|listed| stored_info(listed.artifact, listed.facts, vocabulary))
+        .collect())
+}
+
+fn stored_info(artifact: Artifact, facts: Facts, vocabulary: &Vocabulary) -> StoredInfo {
+    let (mut status, mut reason) = match artifact.status {
+        DiskStatus::Ok => (Status::Ok, None),
+        DiskStatus::Corrupt => (Status::Corrupt, artifact.reason),
+        DiskStatus::Unsupported => (Status::Unsupported, artifact.reason),
+    };
+    let declared = |name: &String| vocabulary.declared().any(|(declared, _)| declared == name);
+    if let (Status::Ok, Some(name)) = (status, facts.foreign.iter().find(|name| !declared(name))) {
+        status = Status::Unsupported;
+        reason = Some(format!(
+            "it holds events of type {name:?}, which is not known: declare it in eventTypes at initialize"
+        ));
+    }
+    StoredInfo {
+        id: artifact.id,
+        header: artifact.header,
+        facts: ListFacts { length: facts.events, last_time: facts.last_time, title: facts.title },
+        status,
+        reason,
+    }
+}
+
+/// Leaves a summary beside the log of a session that is let go, for cheap lists. Losing it costs a reading.
+pub(super) fn leave_summary(shared: &Shared, file: &SessionFile, session: &Session) {
+    let Some(header_line) = file.header_line() else { return };
+    let mut facts = Facts::default();
+    for event in session.history().log().iter() {
+        facts.note(event);
+    }
+    if let Err(error) = write_summary(shared.fs.as_ref(), file.path(), header_line, file.len(), &facts) {
+        tracing::debug!(%error, "no summary was left");
+    }
+}
+
+/// Removes a session's files; `file` is its log if this process has it open.
+pub(super) fn delete(
+    shared: &Shared,
+    id: &SessionId,
+    file: Option<&SessionFile>,
+) -> Result<(), StorageError> {
+    let deleted = match file {
+        Some(file) => delete_open(shared.fs.as_ref(), file.path()).map(|()| true),
+        None => delete_stored(&shared.fs, id, shared.me),
+    };
+    match deleted {
+        Ok(_) => Ok(()),
+        Err(DeleteError::Lock(error)) => Err(locked(id, error)),
+        Err(DeleteError::Io(error)) => Err(failed("removing the session", &error, false)),
+    }
 }

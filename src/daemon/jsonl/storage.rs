@@ -71,7 +71,6 @@ struct Here {
     windowed: bool,
     /// The session is no longer live: the file goes once its sync has ended.
     leaving: Option<(Ticket, Box<Session>)>,
-    warnings: Vec<String>,
 }
 
 /// Sessions on disk.
@@ -177,7 +176,7 @@ impl JsonlStorage {
         if let Some(seq) = file.durable().last() {
             self.moved.push_back((id.clone(), seq));
         }
-        let here = Here { file, waiters: Vec::new(), windowed: false, leaving: None, warnings: Vec::new() };
+        let here = Here { file, waiters: Vec::new(), windowed: false, leaving: None };
         self.live.insert(id, Live::Here(Box::new(here)));
     }
 
@@ -265,17 +264,15 @@ impl Storage for JsonlStorage {
 
     fn start(&mut self, ticket: Ticket, job: Job) {
         match job {
-            Job::Find(id) => {
-                self.away(move |shared| Message::Done(ticket, JobResult::Found(read::find(shared, &id))))
-            }
-            Job::List => {
-                self.away(move |shared| Message::Done(ticket, JobResult::Listed(read::list(shared))))
-            }
-            Job::Inspect(id) => {
-                self.away(move |shared| {
-                    Message::Done(ticket, JobResult::Inspected(read::inspect(shared, &id)))
-                });
-            }
+            Job::Find(id, facts) => self
+                .away(move |shared| Message::Done(ticket, JobResult::Found(read::find(shared, &id, facts)))),
+            Job::List(vocabulary) => self.away(move |shared| {
+                Message::Done(ticket, JobResult::Listed(read::list(shared, &vocabulary)))
+            }),
+            Job::Inspect { id, vocabulary, limits } => self.away(move |shared| {
+                let inspected = read::inspect(shared, &id, &vocabulary, &limits);
+                Message::Done(ticket, JobResult::Inspected(inspected))
+            }),
             Job::Load { id, vocabulary, limits } => {
                 self.live.insert(id.clone(), Live::Away);
                 self.away(move |shared| match read::load(shared, &id, &vocabulary, &limits) {
@@ -367,7 +364,7 @@ impl Storage for JsonlStorage {
 
     fn warnings(&self, id: &SessionId) -> Vec<String> {
         match self.live.get(id) {
-            Some(Live::Here(here)) => here.warnings.clone(),
+            Some(Live::Here(here)) => here.file.notes().to_vec(),
             _ => Vec::new(),
         }
     }

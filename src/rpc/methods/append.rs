@@ -255,7 +255,7 @@ impl Service {
         let Ok(id) = crate::log::SessionId::new(id) else {
             return WireError::from(refusal).fact("stored", false).into();
         };
-        match self.find_stored(&id) {
+        match self.find_stored(&id, false) {
             Ok(found) => WireError::from(refusal).fact("stored", found.is_some()).into(),
             Err(stop) => stop,
         }

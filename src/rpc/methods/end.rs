@@ -87,10 +87,13 @@ impl Service {
                 problems: Vec::new(),
                 locked_by: None,
             },
-            Err(_) => match self.wait_for(|| Job::Inspect(id))? {
-                JobResult::Inspected(inspected) => *inspected?,
-                _ => return Err(odd_result()),
-            },
+            Err(_) => {
+                let (vocabulary, limits) = (self.store.vocabulary().clone(), *self.store.limits());
+                match self.wait_for(|| Job::Inspect { id, vocabulary, limits })? {
+                    JobResult::Inspected(inspected) => *inspected?,
+                    _ => return Err(odd_result()),
+                }
+            }
         };
         let (events, next) =
             self.event_page(&inspected.log, params.from_seq, params.limit, params.max_bytes)?;

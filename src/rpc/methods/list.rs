@@ -42,7 +42,8 @@ impl Service {
             let rows = self.store.sessions().map(live_row).map(|row| row.info).filter(matches);
             return Ok(self.list_face(ListResult { sessions: rows.collect(), next_cursor: None }));
         }
-        let stored = match self.wait_for(|| Job::List)? {
+        let vocabulary = self.store.vocabulary().clone();
+        let stored = match self.wait_for(|| Job::List(vocabulary))? {
             JobResult::Listed(listed) => listed?,
             _ => return Err(WireError::new(Code::Internal, "storage gave no list; report this").into()),
         };

@@ -180,7 +180,7 @@ impl Service {
     /// The id is neither live nor stored.
     fn check_unused(&mut self, id: &SessionId) -> Answer<()> {
         self.store.check_free(id)?;
-        match self.find_stored(id)? {
+        match self.find_stored(id, true)? {
             None => Ok(()),
             Some(summary) => Err(StorageError::Exists { id: id.clone(), summary }.into()),
         }

@@ -1,0 +1,133 @@
+//! What takes the events of a log that is read: the one validator, on the way from disk to memory.
+
+use crate::disk::damage::{Refused, Verdict};
+use crate::disk::read::{Sink, StoredEvent};
+use crate::log::{Event, Log, Offset, Seq};
+use crate::session::{Candidate, History, Refusal, Rules};
+use crate::view::{closers, open_turn};
+
+/// Whether a file's lines are the very lines of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Witness {
+    /// Every one: a fork may copy the file's bytes.
+    Verbatim,
+    /// Some differ in spelling, order or packing.
+    Respelled,
+}
+
+/// Takes events into a history, as an append would.
+pub(super) struct Keeper<'r> {
+    rules: Rules<'r>,
+    history: History,
+    witness: Witness,
+    /// Goes on behind an event that the validator refuses, to show what lies there.
+    lenient: bool,
+    refused: Option<String>,
+    /// The events as they lie there, once the validator has refused one.
+    beyond: Option<Log>,
+}
+
+impl<'r> Keeper<'r> {
+    /// Ends the reading with the first event that the validator refuses.
+    pub(super) fn strict(rules: Rules<'r>) -> Self {
+        Self {
+            rules,
+            history: History::default(),
+            witness: Witness::Verbatim,
+            lenient: false,
+            refused: None,
+            beyond: None,
+        }
+    }
+
+    /// Notes what the validator refuses and takes it all the same.
+    pub(super) fn lenient(rules: Rules<'r>) -> Self {
+        Self { lenient: true, ..Self::strict(rules) }
+    }
+
+    pub(super) fn witness(&self) -> Witness {
+        self.witness
+    }
+
+    pub(super) fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
+    pub(super) fn into_history(self) -> History {
+        self.history
+    }
+
+    /// The events that were read, and those with which a load would close an open turn, as lines.
+    pub(super) fn into_log(mut self) -> (Log, Vec<String>) {
+        let Some(log) = self.beyond else {
+            return (self.history.share_log(), self.history.closer_lines());
+        };
+        let mut lines = Vec::new();
+        if let Some(turn) = open_turn(&log) {
+            let closing = closers(&log, turn, None);
+            let mut end = Log::starting_at(log.len());
+            for closer in &closing.events {
+                end.push(&closer.draft(), closing.time);
+            }
+            lines.extend(end.range(log.len(), end.len()).map(|event| event.line().to_owned()));
+        }
+        (log, lines)
+    }
+
+    fn log(&self) -> &Log {
+        self.beyond.as_ref().unwrap_or(self.history.log())
+    }
+}
+
+impl Sink for Keeper<'_> {
+    fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused> {
+        if let Some(log) = &mut self.beyond {
+            log.push(event.draft, event.time);
+            return Ok(());
+        }
+        let candidate = Candidate::stored(*event.draft, event.row, event.checks);
+        match self.history.admit_stored(&candidate, event.time, self.rules) {
+            Ok(seq) => {
+                let same = |line: Event<'_>| line.line() == event.row.text();
+                if event.changed || !self.history.log().get(seq).is_some_and(same) {
+                    self.witness = Witness::Respelled;
+                }
+                Ok(())
+            }
+            Err(refusal) if self.lenient => {
+                self.refused =
+                    Some(format!("line {} (byte {}): {refusal}", event.place.line(), event.place.offset));
+                let mut log = self.history.share_log();
+                log.push(event.draft, event.time);
+                self.beyond = Some(log);
+                Ok(())
+            }
+            Err(refusal) => Err(refused(&refusal)),
+        }
+    }
+
+    fn event_at(&self, seq: Seq) -> Option<Event<'_>> {
+        self.log().get(seq)
+    }
+
+    fn retract(&mut self, to: Offset) {
+        match &mut self.beyond {
+            Some(log) => log.truncate(to),
+            None => self.history.retract(to),
+        }
+    }
+}
+
+/// A refusal as the disk room passes it on.
+fn refused(refusal: &Refusal) -> Refused {
+    let (verdict, class) = match refusal {
+        Refusal::UnknownType(_) => (Verdict::Unsupported, "EVENT_TYPE_UNKNOWN"),
+        Refusal::Shape(error) if error.is_retired() => (Verdict::Unsupported, error.class()),
+        Refusal::Shape(error) => (Verdict::Corrupt, error.class()),
+        Refusal::Surface(error) => (Verdict::Corrupt, error.rule()),
+        Refusal::LossyJson { .. } => (Verdict::Corrupt, "JSON_NOT_LOSSLESS"),
+        Refusal::Limit { .. } => (Verdict::Limit, ""),
+        _ => (Verdict::Corrupt, ""),
+    };
+    Refused { verdict, class, reason: refusal.to_string() }
+}
