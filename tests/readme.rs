@@ -47,8 +47,7 @@ fn rows(text: &str, heading: &str) -> Vec<Vec<String>> {
     let (_, section) = text.split_once(&format!("\n## {heading}\n")).unwrap();
     let section = section.split("\n## ").next().unwrap();
     let rows = section.lines().filter(|line| line.starts_with('|')).skip(2);
-    rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect())
-        .collect()
+    rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()).collect()
 }
 
 /// The names in backticks of each row's cell.
@@ -70,7 +69,7 @@ fn replay(blocks: &[String], update: bool) -> Result<Vec<String>, String> {
         timeout: Duration::from_secs(60),
     };
     let mut report = Vec::new();
-    let summary = run(&[file.clone()], &options, &mut report).unwrap();
+    let summary = run(std::slice::from_ref(&file), &options, &mut report).unwrap();
     if summary.failed > 0 {
         return Err(String::from_utf8_lossy(&report).into_owned());
     }
