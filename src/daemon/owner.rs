@@ -240,9 +240,9 @@ impl Owner {
 
 /// Recording never stops the daemon: its first failure is said once.
 fn record(recorder: &mut Option<Recorder>, act: impl FnOnce(&mut Recorder) -> Result<(), RecordError>) {
-    if let Some(recorder) = recorder {
-        if let Err(error) = act(recorder) {
-            tracing::warn!(%error, "recording has stopped");
-        }
+    if let Some(recorder) = recorder
+        && let Err(error) = act(recorder)
+    {
+        tracing::warn!(%error, "recording has stopped");
     }
 }

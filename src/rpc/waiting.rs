@@ -183,12 +183,12 @@ impl Queue {
             return self.leave(at);
         }
         for waiting in self.jobs.values_mut() {
-            if let Waiting::Rerun { line, names, .. } = waiting {
-                if is_it(line) {
-                    let (line, names) = (std::mem::take(line), std::mem::take(names));
-                    *waiting = Waiting::Nobody { names };
-                    return Some(line);
-                }
+            if let Waiting::Rerun { line, names, .. } = waiting
+                && is_it(line)
+            {
+                let (line, names) = (std::mem::take(line), std::mem::take(names));
+                *waiting = Waiting::Nobody { names };
+                return Some(line);
             }
         }
         None
