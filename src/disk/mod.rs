@@ -3,7 +3,7 @@
 //! It knows bytes, lengths and names, and nothing of commands or methods. Lowest first: [`fs`] is the seam to the
 //! file system with [`os`] behind it and two doubles beside it ([`fault`], [`record`] with [`crash`]); [`paths`] turns ids into
 //! names; [`lock`] owns a log; [`zstd`] and [`lines`] read frames and lines; [`write`](mod@write) appends and syncs;
-//! [`publish`] gives a new log its name.
+//! [`publish`] gives a new log its name, [`replace`] puts a repaired one in the place of a damaged one.
 
 pub mod catalogue;
 pub mod crash;
@@ -25,6 +25,7 @@ pub mod read;
 mod read_plain;
 mod read_zstd;
 pub mod record;
+pub mod replace;
 mod row;
 mod rows;
 pub mod salvage;
