@@ -102,13 +102,13 @@ fn live_sessions_answer_as_recorded() {
         }
     }
     let Tally { cases, ops, informative, stopped, .. } = tally;
-    println!(
+    eprintln!(
         "{cases} cases, {ops} operations; {stopped} cases end early, {informative} informative operations"
     );
     for (name, rule, reason) in EXCEPTIONS {
-        println!("exception {:5} x {name} ({rule}): {reason}", tally.used.get(name).copied().unwrap_or(0));
+        eprintln!("exception {:5} x {name} ({rule}): {reason}", tally.used.get(name).copied().unwrap_or(0));
     }
-    println!("not run here: {:?}", tally.unrun);
+    eprintln!("not run here: {:?}", tally.unrun);
     for (name, ..) in EXCEPTIONS {
         assert!(tally.used.contains_key(name), "the exception {name:?} is needed no more: take it out");
     }
@@ -560,8 +560,9 @@ impl Run<'_> {
             let before: Vec<_> = surface.nodes().map(|seq| seq.get()).collect();
             let (seq, _) = log.push(&draft, time);
             surface.apply(log.get(seq).unwrap(), effect);
-            if let Effect::Replace { first, last } = effect {
-                let shadowed = &before[first..=last];
+            if matches!(effect, Effect::Replace { .. }) {
+                let after: Vec<_> = surface.nodes().map(|seq| seq.get()).collect();
+                let shadowed: Vec<_> = before.into_iter().filter(|seq| !after.contains(seq)).collect();
                 replacements.push(serde_json::json!({
                     "seq": seq.get(), "start": shadowed[0], "end": shadowed[shadowed.len() - 1], "shadowedSeqs": shadowed,
                 }));

@@ -3,7 +3,7 @@
 use crate::disk::damage::{Refused, Verdict};
 use crate::disk::read::{Sink, StoredEvent};
 use crate::log::{Event, Log, Offset, Seq};
-use crate::session::{History, Refusal, Rules};
+use crate::session::{Candidate, History, Refusal, Rules};
 use crate::view::{closers, open_turn};
 
 /// Whether a file's lines are the very lines of memory.
@@ -85,7 +85,8 @@ impl Sink for Keeper<'_> {
             log.push(event.draft, event.time);
             return Ok(());
         }
-        match self.history.admit_stored(event.draft, event.row, event.checks, event.time, self.rules) {
+        let candidate = Candidate::stored(*event.draft, event.row, event.checks);
+        match self.history.admit_stored(&candidate, event.time, self.rules) {
             Ok(seq) => {
                 let same = |line: Event<'_>| line.line() == event.row.text();
                 if event.changed || !self.history.log().get(seq).is_some_and(same) {
