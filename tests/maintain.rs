@@ -422,6 +422,12 @@ fn a_store_is_told_whole_whatever_lies_in_it() {
         let (found, lines, _) = parse(&output);
         assert_eq!((found, lines.len()), (code, count), "{path}: {lines:?}");
     }
+    store.put("--w--/odd/notes", b"");
+    std::os::unix::fs::symlink("nowhere", root.join("--w--/odd/session.jsonl")).unwrap();
+    let output = run(&["verify", "--json", root.join("--w--/odd").to_str().unwrap()]);
+    let (code, lines, _) = parse(&output);
+    assert_eq!((code, &lines[0]["status"]), (1, &json!("unreadable")));
+    fs::remove_dir_all(root.join("--w--/odd")).unwrap();
     let args = ["verify", "--json"];
     let (_, _, by_env) = parse(&sessiond(&args).env("SESSIOND_STORE", store.spec()).output().unwrap());
     assert_eq!(by_env, summary);
