@@ -1,4 +1,4 @@
-//! The command line of `sessiond`.
+//! The command line of `sessiond`: flags in, exit code out. What it does is in the library.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ struct SchemaArgs {
 
 #[derive(Args)]
 struct ServeArgs {
-    /// Where sessions are kept: memory: or jsonl:DIR.
+    /// Where sessions are kept: memory: or jsonl:DIR; by default files in the user's state directory.
     #[arg(long, value_name = "STORE", env = "SESSIOND_STORE")]
     store: Option<String>,
     /// Write the conversation to FILE as a transcript.
@@ -97,7 +97,7 @@ struct LimitArgs {
     /// Bytes of a line, in or out.
     #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = at_least::<64, { 1 << 30 }>)]
     max_message_bytes: usize,
-    /// Bytes of one encoded event.
+    /// Bytes of one encoded event; by default 16 MiB, or what fits into a line.
     #[arg(long, value_name = "BYTES", value_parser = at_least::<64, { 1 << 30 }>)]
     max_event_bytes: Option<usize>,
     /// Nesting in an event's data.
