@@ -1,6 +1,6 @@
 //! Power loss at every moment of a repair: the name stands for the old log or the new one, whole, and once it is the
 //! new one, the old one is kept beside it.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::path::PathBuf;
 use std::sync::Arc;
