@@ -182,7 +182,8 @@ impl Server {
 
     fn request(&mut self, request: &Request<'_>, line: &str, from: From) {
         let Some(service) = self.service.as_mut() else { return };
-        if self.direct && !matches!(from, From::Job(_)) && self.queue.is_empty() && is_append(request) {
+        let free = || self.queue.is_empty() || appended_to(request).is_some_and(|id| self.queue.is_free(id));
+        if self.direct && matches!(from, From::Client) && is_append(request) && free() {
             service.connection.fixed = true;
             let mark = service.out.len();
             let done = catch_unwind(AssertUnwindSafe(|| append_direct(service, request)));
@@ -555,6 +556,12 @@ fn let_out_committed(lines: &Lines, error: &WireError, out: &mut String) {
 
 fn is_append(request: &Request<'_>) -> bool {
     matches!(request.method.plain(), Some("session/append" | "_session/append"))
+}
+
+/// The session that an append names, where its id is written plainly.
+fn appended_to<'a>(request: &Request<'a>) -> Option<&'a str> {
+    let named = request.members.iter().find(|member| member.key.is("sessionId"))?;
+    named.value.as_str()?.plain()
 }
 
 /// The sessions that a request names; an empty name for the list of all.

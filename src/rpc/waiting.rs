@@ -91,6 +91,11 @@ impl Queue {
         self.jobs.is_empty() && self.behind.is_empty()
     }
 
+    /// Whether nothing waits for that session, nor a request for it behind another one.
+    pub(super) fn is_free(&self, id: &str) -> bool {
+        !self.busy.contains(id) && !self.named.contains_key(id)
+    }
+
     /// Whether a request that names these sessions must wait: for one of them, or for an older one
     /// that does. An empty name stands for the list of all sessions.
     pub(super) fn is_busy(&self, names: &[String]) -> bool {
