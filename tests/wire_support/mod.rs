@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -70,8 +70,8 @@ impl Daemon {
     pub fn line(&mut self) -> Option<String> {
         let stdout = &mut self.stdout;
         let lines = self.lines.get_or_insert_with(|| {
-            let reader = BufReader::with_capacity(1 << 18, stdout.take().unwrap());
-            let (sender, lines) = channel();
+            let reader = BufReader::with_capacity(1 << 16, stdout.take().unwrap());
+            let (sender, lines) = sync_channel(64); // reads little ahead
             std::thread::spawn(move || {
                 for line in reader.lines() {
                     if sender.send(line.unwrap()).is_err() {
