@@ -227,11 +227,7 @@ fn a_first_append_or_a_fork_that_cannot_be_stored_leaves_no_session_behind() {
             let forked = ("session/fork", json!({"sessionId": "s", "childSessionId": "c"}));
             let seeded = ("session/new", json!({"sessionId": "c", "seed": bench.local.events("s")}));
             for (method, params) in [forked, seeded] {
-                if op == Op::CreateDir && errno == "EIO" {
-                    bench.faults.fail(Some(op), 0, Effect::Errno(errno));
-                } else {
-                    bench.fail(op, errno);
-                }
+                bench.fail(op, errno);
                 refusal(bench.local.call(method, params.clone()));
                 let gone = bench.local.call("session/info", json!({"sessionId": "c"})).unwrap_err();
                 assert_eq!(gone["data"]["code"], "SESSION_NOT_FOUND");
@@ -242,6 +238,7 @@ fn a_first_append_or_a_fork_that_cannot_be_stored_leaves_no_session_behind() {
                 bench.local.ok(method, params);
                 bench.local.ok("session/append", append("c", &note("own")));
                 bench.local.ok("session/delete", json!({"sessionId": "c"}));
+                bench.local.notices.clear();
             }
             bench = bench.restart(true);
             bench.local.ok("session/load", json!({"sessionId": "s"}));
