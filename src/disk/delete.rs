@@ -66,7 +66,11 @@ fn is_regular(fs: &dyn FileSystem, log: &LogPath) -> bool {
 fn remove_files(fs: &dyn FileSystem, log: &LogPath) -> io::Result<()> {
     let dir = log.session_dir();
     unlink(fs, log.log())?;
-    fs.sync_dir(&dir)?;
+    // An earlier attempt may have come as far as the directory.
+    match fs.sync_dir(&dir) {
+        Err(error) if is_absent(&error) => return Ok(()),
+        synced => synced?,
+    }
     // The other encoding's log, should there be one, comes by itself, with its lock.
     let is_log = |name: &OsStr| Encoding::of_file_name(name).is_some();
     for entry in fs.list_dir(&dir)? {

@@ -73,6 +73,8 @@ pub struct SessionFile {
     /// What mending wrote in front of the lines and is not durable yet: it must be written again with them.
     unsynced_mend: Vec<u8>,
     mend: Mend,
+    /// What the mend cuts is saved.
+    tail_saved: bool,
     header_line: Option<String>,
     notes: Vec<String>,
     /// The file is the header line and then the very lines of memory, so that a fork may copy its bytes.
@@ -131,6 +133,7 @@ impl SessionFile {
             lost_lines,
             unsynced_mend: Vec::new(),
             mend,
+            tail_saved: false,
             header_line: None,
             notes: Vec::new(),
             verbatim,
@@ -245,12 +248,15 @@ impl SessionFile {
     pub fn mend_and_write(&mut self, log: &Log) -> Result<(), FileError> {
         if let Some(at) = self.mend.cut_at {
             let (log, end) = (self.path.log(), self.writer.committed_len());
-            if end > at {
+            if !self.tail_saved {
                 let saved = save_cut(self.fs.as_ref(), &log, self.writer.file().as_ref(), at, end);
                 let saved = saved.map_err(FileError::Save)?;
-                self.writer.cut(at)?;
+                self.tail_saved = true;
                 let name = saved.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 self.notes.push(format!("what was cut off the log is kept beside it in {name}"));
+            }
+            if end > at {
+                self.writer.cut(at)?;
             }
             // Else it is cut already, and only that was not made durable.
             self.writer.sync(|_| io::empty())?;
