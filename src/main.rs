@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use etcetera::BaseStrategy;
-use sessiond::daemon::{JsonlOptions, JsonlStorage, MemoryStorage, serve};
+use sessiond::daemon::{JsonlOptions, JsonlStorage, MemoryStorage, canonical_path, serve};
 use sessiond::disk::lock::Holder;
 use sessiond::replay::{Recorder, Recording, ReplayArgs, main_replay};
 use sessiond::rpc::storage::Storage;
-use sessiond::rpc::{Clock, IdSource, Settings, WireLimits, schema};
+use sessiond::rpc::{CanonicalPath, Clock, IdSource, Settings, WireLimits, schema};
 use sessiond::session::{Invariants, Limits};
 use sessiond::stdio::{StderrLog, take_stdio};
 use tracing_subscriber::filter::LevelFilter;
@@ -260,6 +260,7 @@ fn settings(args: &ServeArgs) -> Result<Settings, String> {
         },
         clock: args.clock.clone(),
         ids: args.ids.clone(),
+        canonical: CanonicalPath(canonical_path),
     })
 }
 
