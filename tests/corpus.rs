@@ -152,7 +152,7 @@ fn real_logs_mean_what_the_reference_says() {
         }
     }
     let Tally { logs, events, messages, replacements, exact, legacy, refused } = tally;
-    println!(
+    eprintln!(
         "{logs} logs, {events} events, {messages} messages ({exact} logs print them to the byte), \
          {replacements} replacements; {legacy} in legacy shapes left to the loader, {refused} refused as by the reference"
     );

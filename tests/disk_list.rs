@@ -7,13 +7,11 @@ mod support;
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::sync::Arc;
 
+use load_support::store::{Store, header, rows};
 use serde_json::Value;
 use sessiond::disk::catalogue::{Catalogue, Listed};
-use sessiond::disk::delete::{DeleteError, delete};
-use sessiond::disk::find::{FindError, find};
-use sessiond::disk::fs::FileSystem;
+use sessiond::disk::delete::DeleteError;
 use sessiond::disk::list::{Status, walk};
 use sessiond::disk::lock::{Holder, Lock, LockError};
 use sessiond::disk::os::OsFs;
@@ -21,89 +19,7 @@ use sessiond::disk::paths::{Encoding, LogPath, segment_units, session_segment_un
 use sessiond::disk::salvage::save_cut;
 use sessiond::disk::summary::{Facts, write_summary};
 use sessiond::disk::zstd::FrameEncoder;
-use sessiond::log::{Offset, SessionId, header_line, parse_header_line};
-
-const ME: Holder = Holder { pid: 1, since_ms: 2 };
-
-fn header(id: &str, cwd: Option<&str>) -> String {
-    let cwd = cwd.map_or(String::new(), |cwd| format!(",\"cwd\":\"{cwd}\""));
-    format!(
-        "{{\"type\":\"session\",\"version\":0,\"id\":\"{id}\",\"createdAt\":5{cwd},\"delegationDepth\":0}}\n"
-    )
-}
-
-fn rows() -> String {
-    let rows = [
-        r#"{"type":"turn/start","seq":0,"time":1000,"data":{"turn":1}}"#,
-        r#"{"type":"session/title","seq":1,"time":3000,"data":{"title":"first","messageSeqs":[],"source":{"kind":"user"}}}"#,
-        r#"{"type":"turn/end","seq":2,"time":2000,"data":{"turn":1,"reason":{"kind":"completed"}}}"#,
-        r#"{"type":"session/title","seq":3,"time":4000,"data":{"title":"planb","messageSeqs":[],"source":{"kind":"user"}}}"#,
-    ];
-    rows.iter().map(|row| format!("{row}\n")).collect()
-}
-
-struct Store {
-    dir: tempfile::TempDir,
-    fs: Arc<dyn FileSystem>,
-}
-
-impl Store {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let fs: Arc<dyn FileSystem> = Arc::new(OsFs::new(dir.path()));
-        Self { dir, fs }
-    }
-
-    fn put(&self, path: &str, content: impl AsRef<[u8]>) {
-        let path = self.dir.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, content).unwrap();
-    }
-
-    fn session(&self, id: &str, cwd: &str) -> LogPath {
-        let path = LogPath::new(Some(cwd), id, Encoding::Plain).unwrap();
-        self.put(path.log().to_str().unwrap(), header(id, Some(cwd)) + &rows());
-        path
-    }
-
-    fn list(&self) -> Vec<Listed> {
-        Catalogue::default().list(self.fs.as_ref()).unwrap().sessions
-    }
-
-    /// Id, status and class of everything that is listed.
-    fn shown(&self) -> Vec<(String, Status, &'static str)> {
-        let shown = self.list().into_iter();
-        shown.map(|listed| (listed.artifact.id, listed.artifact.status, listed.artifact.class)).collect()
-    }
-
-    fn find(&self, id: &str) -> Result<Option<LogPath>, &'static str> {
-        find(self.fs.as_ref(), &SessionId::new(id).unwrap()).map_err(|error| match error {
-            FindError::Odd(odd) => odd.class(),
-            FindError::Io(error) => panic!("{error}"),
-        })
-    }
-
-    fn delete(&self, id: &str) -> Result<bool, DeleteError> {
-        delete(&self.fs, &SessionId::new(id).unwrap(), ME)
-    }
-
-    fn files(&self) -> Vec<String> {
-        let mut files = Vec::new();
-        collect(self.dir.path(), self.dir.path(), &mut files);
-        files.sort();
-        files
-    }
-}
-
-fn collect(root: &Path, dir: &Path, files: &mut Vec<String>) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        files.push(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned());
-        if path.is_dir() && !path.is_symlink() {
-            collect(root, &path, files);
-        }
-    }
-}
+use sessiond::log::{Offset, header_line, parse_header_line};
 
 #[test]
 fn a_list_shows_facts_without_the_files_times() {

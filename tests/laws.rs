@@ -9,11 +9,15 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use sessiond::log::Offset;
+use sessiond::json::Json;
+use sessiond::log::{Offset, read_event};
 use sessiond::rpc::WireError;
-use sessiond::session::{Command, Expect, Interrupt, Invariants, Limits, OnOpenTurn, Outcome, Refusal};
+use sessiond::session::{
+    Candidate, Command, Expect, History, Interrupt, Invariants, Limits, OnOpenTurn, Outcome, Refusal,
+    Restore, Rules,
+};
 use sessiond::view::View;
-use support::bench::{Bench, Event, Making, Seen, array, messages, offset};
+use support::bench::{Bench, Event, Making, Seen, array, messages, offset, plain_header, seq};
 use support::traffic::{Act, KINDS, OPTIONAL, REQUIRED, event_of, user};
 
 /// What a wrong event can be told, by the rule or else by the code.
@@ -232,6 +236,19 @@ proptest! {
         bench.create("planted", Making { seed: Some(&seed), invariants: mode(enforce), ..Making::default() }).unwrap();
         prop_assert_eq!(&seen_at(&bench, "planted", all.lines.len() as u64), all);
         prop_assert_eq!(bench.session("planted").invariants(), bench.session("s").invariants());
+        // Read back from storage it is the same log, and nothing is added.
+        let mut history = History::default();
+        let rules = Rules { vocabulary: bench.store.vocabulary(), limits: bench.store.limits() };
+        for line in &all.lines {
+            let (value, checks) = Json::parse(line).unwrap();
+            let (_, time, draft) = read_event(value, checks.loose).unwrap();
+            history.admit_stored(&Candidate::stored(draft, value, checks), time, rules).unwrap();
+        }
+        let header = plain_header("restored");
+        let restore = Restore { header, inherited: Offset::ZERO, history, invariants: mode(enforce) };
+        bench.execute(Command::Restore(restore)).unwrap();
+        prop_assert_eq!(&bench.seen("restored"), all);
+        prop_assert_eq!(bench.session("restored").invariants(), bench.session("s").invariants());
         // What was never written can be taken back, to any length.
         let mut length = all.lines.len() as u64;
         while length > 0 {
@@ -449,7 +466,7 @@ fn traffic_reaches_every_rule() {
             }
         }
     }
-    println!("{accepted:?}\n{rules:?}");
+    eprintln!("{accepted:?}\n{rules:?}");
     for rule in RULES {
         assert!(rules.contains_key(rule), "{rule} is never broken");
     }
@@ -461,6 +478,12 @@ fn traffic_reaches_every_rule() {
     }
 }
 
+/// An assistant's message without content: a node that gives no message.
+const SILENT: &str = r#"{"turn":1,"step":1,"message":{"id":"a","role":"assistant","content":[],"source":{"kind":"model","provider":"p","model":"m"}}}"#;
+
+/// A session's list: its nodes and generation now, and what they were at some lengths.
+type Life = (String, Vec<u64>, u64, Vec<(u64, Vec<u64>, u64)>);
+
 /// Long lives: thousands of replacements at random ranges, forks and looks at the past in between.
 #[test]
 fn a_surface_is_a_plain_list() {
@@ -469,17 +492,20 @@ fn a_surface_is_a_plain_list() {
         let mut random = Random(seed * 0x9E37_79B9);
         let mut bench = Bench::default();
         bench.create("s0", Making { invariants: Invariants::Off, ..Making::default() }).unwrap();
-        // Each life with its list, and what the list was at some lengths.
-        let mut lives: Vec<(String, Vec<u64>, u64, Vec<(u64, Vec<u64>, u64)>)> =
-            vec![("s0".to_owned(), Vec::new(), 0, vec![(0, Vec::new(), 0)])];
+        let mut lives: Vec<Life> = vec![("s0".to_owned(), Vec::new(), 0, vec![(0, Vec::new(), 0)])];
         for round in 0..12_000u64 {
             let (alive, which) = (lives.len(), random.below(lives.len()));
             let (id, nodes, generation, past) = &mut lives[which];
             let next = bench.session(id).next_seq().get();
             let dice = random.below(100);
-            let event = Event::new("user/message", user(round as u16));
+            let silent = random.below(5) == 0;
+            let event = if silent {
+                Event::new("assistant/message", SILENT)
+            } else {
+                Event::new("user/message", user(round as u16))
+            };
             // The list grows, shrinks and grows again.
-            let replaces = if nodes.len() > 400 { 70 } else { 25 };
+            let replaces = if nodes.len() > 900 { 70 } else { 25 };
             if dice < replaces && !nodes.is_empty() {
                 let first = random.below(nodes.len());
                 let wide = if random.below(50) == 0 { nodes.len() } else { 6 };
@@ -519,7 +545,14 @@ fn a_surface_is_a_plain_list() {
             assert_eq!((surface.len(), surface.replace_generation()), (nodes.len(), *generation));
             if round % 16 == 0 {
                 assert!(surface.nodes().map(|seq| seq.get()).eq(nodes.iter().copied()), "{id}");
-                assert!(surface.message_seqs(0).eq(surface.nodes()));
+                let speaks = |node: &&u64| {
+                    let line = session.history().log().get(seq(**node)).unwrap().line();
+                    !line.contains("assistant")
+                };
+                let messages: Vec<u64> = nodes.iter().filter(speaks).copied().collect();
+                let from = random.below(messages.len() + 1);
+                assert!(surface.message_seqs(from).map(|seq| seq.get()).eq(messages[from..].iter().copied()));
+                assert_eq!(surface.message_count(), messages.len());
                 past.push((session.next_seq().get(), nodes.clone(), *generation));
                 let (length, was, generation) = &past[random.below(past.len())];
                 let then = session.history().view_at(offset(*length)).surface;

@@ -64,7 +64,7 @@ fn they_cover_every_method_under_both_names_and_every_notification() {
         );
     }
     assert!(sent.contains("$/cancel_request"));
-    for notice in ["session/created", "session/event", "session/disposed"] {
+    for notice in ["session/created", "session/event", "session/disposed", "session/update"] {
         assert!(received.contains(notice), "{notice} is in no transcript");
     }
     assert!(received.contains("_session/event"), "the prefix is in no transcript");

@@ -60,18 +60,18 @@ pub fn serve(
     let mut ended = false;
     let mut patience = Patience::new(LAST_WORDS);
     loop {
-        let blocked = owner.is_blocked();
+        let (blocked, full) = (owner.is_blocked(), owner.output.over_bound());
         let wanted = if blocked || owner.unread { None } else { input.poll_fd() };
-        let pause = match (owner.unread || owner.server.has_more(), blocked) {
-            (true, false) => Some(Duration::ZERO),
-            _ if ended => Some(TICK),
-            _ => None,
+        let pause = match (blocked, full) {
+            (_, false) if owner.server.has_more() => Some(Duration::ZERO),
+            (true, _) => Some(TICK), // to see the end of an input that is not read now
+            (false, _) => owner.unread.then_some(Duration::ZERO),
         };
         let ready = wait(wanted, &wake, owner.output.poll_fd(), pause)?;
         if ready.output_gone || owner.output.closed() || end_asked.is_set() {
             break;
         }
-        if !blocked {
+        if !full {
             owner.server.advance();
         }
         if ready.input {
@@ -86,7 +86,12 @@ pub fn serve(
         }
         owner.carry_out(|| wake_is_enough(&wake));
         owner.hand_over();
-        if ended && (!owner.unread || patience.is_over(owner.output.queued_bytes())) {
+        if ended && !owner.unread && !owner.server.has_more() {
+            break;
+        }
+        // The client is gone, or as good as gone, while somebody else keeps its end of stdout open.
+        let gone = owner.output.over_bound() && (ended || input.hung_up());
+        if patience.is_over(gone.then(|| owner.output.queued_bytes())) {
             break;
         }
     }
@@ -98,21 +103,22 @@ pub fn serve(
 /// How long an end waits for a client that reads nothing at all.
 struct Patience {
     limit: Duration,
-    queued: usize,
+    queued: Option<usize>,
     since: Instant,
 }
 
 impl Patience {
     fn new(limit: Duration) -> Self {
-        Self { limit, queued: usize::MAX, since: Instant::now() }
+        Self { limit, queued: None, since: Instant::now() }
     }
 
-    /// Whether so long nothing was read; `queued` is what waits to be read now.
-    fn is_over(&mut self, queued: usize) -> bool {
+    /// Whether so long nothing was read; `queued` is what waits to be read now, none for as long as an
+    /// end is not in sight.
+    fn is_over(&mut self, queued: Option<usize>) -> bool {
         if queued != self.queued {
             (self.queued, self.since) = (queued, Instant::now());
         }
-        self.since.elapsed() >= self.limit
+        queued.is_some() && self.since.elapsed() >= self.limit
     }
 }
 
@@ -160,7 +166,7 @@ impl Owner {
                 }
             }
             if self.step_by_step {
-                self.run_dry(&pause);
+                self.run_dry(&pause, None);
             }
             if self.recorder.is_some() {
                 self.hand_over();
@@ -168,10 +174,19 @@ impl Owner {
         }
     }
 
-    /// Goes on until nothing waits any more.
-    fn run_dry(&mut self, pause: &impl Fn()) {
+    /// Goes on until nothing waits any more, or until `patience` with a client that does not read is over.
+    fn run_dry(&mut self, pause: &impl Fn(), mut patience: Option<&mut Patience>) {
         loop {
-            self.server.advance();
+            match &mut patience {
+                Some(patience) if self.output.over_bound() => {
+                    pause();
+                    if patience.is_over(Some(self.output.queued_bytes())) {
+                        return;
+                    }
+                    continue;
+                }
+                _ => self.server.advance(),
+            }
             self.hand_over();
             if self.server.is_idle() {
                 return;
@@ -206,17 +221,17 @@ impl Owner {
     /// What was accepted is carried out, flushed and answered; a client that does not read gets 5 s.
     fn finish(&mut self, wake: &WakeFd) {
         let pause = || wake_is_enough(wake);
-        self.run_dry(&pause);
+        let mut patience = Patience::new(LAST_WORDS);
+        self.run_dry(&pause, Some(&mut patience));
         self.server.shut_down();
-        self.run_dry(&pause);
+        self.run_dry(&pause, None);
         record(&mut self.recorder, Recorder::end_of_input);
         self.hand_over();
         if let Some(Err(error)) = self.recorder.take().map(Recorder::finish) {
             tracing::warn!(%error, "the recording is not whole");
         }
-        let mut patience = Patience::new(LAST_WORDS);
         while let Drained::TimedOut(left) = self.output.drain(TICK) {
-            if patience.is_over(left) {
+            if patience.is_over(Some(left)) {
                 break;
             }
         }
@@ -225,9 +240,9 @@ impl Owner {
 
 /// Recording never stops the daemon: its first failure is said once.
 fn record(recorder: &mut Option<Recorder>, act: impl FnOnce(&mut Recorder) -> Result<(), RecordError>) {
-    if let Some(recorder) = recorder {
-        if let Err(error) = act(recorder) {
-            tracing::warn!(%error, "recording has stopped");
-        }
+    if let Some(recorder) = recorder
+        && let Err(error) = act(recorder)
+    {
+        tracing::warn!(%error, "recording has stopped");
     }
 }

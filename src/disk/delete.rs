@@ -85,12 +85,13 @@ fn is_own(name: &OsStr) -> bool {
         let middle = middle.and_then(|rest| rest.strip_suffix(".tmp"));
         middle.is_some_and(|hex| hex.len() == 12 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
     };
-    let cut_of = |stem: &str| name.strip_prefix(stem).is_some_and(|rest| rest.starts_with(".cut-"));
+    let kept = |rest: &str| rest.starts_with(".cut-") || rest.starts_with(".backup-");
+    let kept_of = |stem: &str| name.strip_prefix(stem).is_some_and(kept);
     let logs = [Encoding::Plain, Encoding::Zstd].map(Encoding::file_name);
     name == OWNER_FILE
         || name == SUMMARY_FILE
         || temp_of(SUMMARY_FILE)
-        || logs.iter().any(|log| name == *log || temp_of(log) || cut_of(log))
+        || logs.iter().any(|log| name == *log || temp_of(log) || kept_of(log))
 }
 
 fn unlink(fs: &dyn FileSystem, path: PathBuf) -> io::Result<()> {

@@ -58,6 +58,26 @@ pub(super) fn misfit(reason: &str, params: Json<'_>, at: &str) -> WireError {
     }
 }
 
+/// Serde reads a list as an object's members in their order; the protocol does not.
+pub(super) fn list_for_object(method: &str, params: Json<'_>) -> Option<WireError> {
+    let is_list = |value: &Json<'_>| value.kind() == Type::Array;
+    let (field, index) = match method.trim_start_matches('_') {
+        "session/messages" => ("since".to_owned(), params.get("since").filter(is_list).map(|_| None)),
+        "session/append_batch" => {
+            let events = params.get("events").filter(is_list)?;
+            let index = events.elements().position(|event| is_list(&event))?;
+            (format!("events[{index}]"), Some(Some(index)))
+        }
+        _ => return None,
+    };
+    let message = format!("{field} must be an object");
+    let error = WireError::new(Code::InvalidParams, message).text("field", &field);
+    Some(match index? {
+        Some(index) => error.fact("index", index),
+        None => error,
+    })
+}
+
 /// What serde expected, in words of JSON.
 fn wanted(expected: &str) -> String {
     match expected {

@@ -74,6 +74,11 @@ impl Streams {
         if self.0.front_mut()?.portion(out) { self.0.pop_front() } else { None }
     }
 
+    /// Gives all of them up; the tickets of what waits for them.
+    pub(super) fn give_up(&mut self) -> impl Iterator<Item = Ticket> + use<> {
+        std::mem::take(&mut self.0).into_iter().map(|streaming| streaming.ticket)
+    }
+
     /// Takes back the one whose line `is_it` knows.
     pub(super) fn cancel(&mut self, is_it: impl Fn(&str) -> bool) -> Option<Streaming> {
         let at = self.0.iter().position(|streaming| is_it(&streaming.line))?;

@@ -12,7 +12,7 @@ use super::connection::{Dialect, Notice, acp_params};
 use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
 use super::methods::{METHODS, append_direct};
-use super::misfit::misfit;
+use super::misfit::{list_for_object, misfit};
 use super::replaying::{Streaming, Streams};
 use super::service::{Call, Found, Next, Service, Settings, Slot, notify};
 use super::storage::{Job, JobResult, Storage, Written};
@@ -26,6 +26,16 @@ const TABLE_HEAD: &str = r#"{"jsonrpc":"2.0","id":0,"#;
 
 /// What a request that waited goes on with: the job's result, and what it had learned before.
 type Resumed = (JobResult, Vec<Found>);
+
+/// Where a line comes from.
+enum From {
+    /// The client.
+    Client,
+    /// It has waited behind busy sessions, and they are free.
+    Behind,
+    /// It has waited for a job.
+    Job(Resumed),
+}
 
 /// The protocol for one client.
 pub struct Server {
@@ -98,7 +108,7 @@ impl Server {
         if text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
             return;
         }
-        self.take(text, None);
+        self.take(text, From::Client);
         if !self.queue.is_empty() {
             self.work(); // jobs that need no waiting are done by now
         }
@@ -133,8 +143,11 @@ impl Server {
     }
 
     /// The last act: every live session is let go of, flushed and unlocked. Nothing is announced: the
-    /// connection ends with the sessions.
+    /// connection ends with the sessions. Histories that are still being streamed are given up.
     pub fn shut_down(&mut self) {
+        for ticket in self.streams.give_up() {
+            self.queue.done(ticket);
+        }
         let Some(service) = self.service.as_mut() else { return };
         service.connection.silence();
         let ids: Vec<SessionId> = service.store.sessions().map(|session| session.id().clone()).collect();
@@ -155,10 +168,10 @@ impl Server {
         }
     }
 
-    fn take(&mut self, text: &str, resumed: Option<Resumed>) {
+    fn take(&mut self, text: &str, from: From) {
         let mut scratch = std::mem::take(&mut self.scratch);
         match Incoming::read(text, &mut scratch) {
-            Ok(Incoming::Request(request)) => self.request(&request, text, resumed),
+            Ok(Incoming::Request(request)) => self.request(&request, text, from),
             Ok(Incoming::Notification(notification)) => self.notification(&notification),
             Ok(Incoming::Response) => {}
             Err(fault) => self.refuse(fault.id(), &fault.into()),
@@ -167,9 +180,9 @@ impl Server {
         self.scratch = scratch;
     }
 
-    fn request(&mut self, request: &Request<'_>, line: &str, resumed: Option<Resumed>) {
+    fn request(&mut self, request: &Request<'_>, line: &str, from: From) {
         let Some(service) = self.service.as_mut() else { return };
-        if self.direct && resumed.is_none() && self.queue.is_empty() && is_append(request) {
+        if self.direct && !matches!(from, From::Job(_)) && self.queue.is_empty() && is_append(request) {
             service.connection.fixed = true;
             let mark = service.out.len();
             let done = catch_unwind(AssertUnwindSafe(|| append_direct(service, request)));
@@ -185,16 +198,30 @@ impl Server {
         let params = self.native_params(request);
         let params = params.as_deref().map_or(request.params, Json::from_verified);
         let names = named_sessions(request, params);
-        if resumed.is_none() && self.queue.is_busy(&names) {
-            return self.queue.push_behind(line.into(), names);
+        if self.must_wait(&from, line, &names) {
+            return;
         }
         if !is_append(request) {
             self.write_turn(); // a read shows, and a fork shares, only what is written
-            if resumed.is_none() && self.queue.is_busy(&names) {
-                return self.queue.push_behind(line.into(), names);
+            if self.must_wait(&from, line, &names) {
+                return;
             }
         }
+        let resumed = match from {
+            From::Job(resumed) => Some(resumed),
+            From::Client | From::Behind => None,
+        };
         self.call(request, params, line, names, resumed);
+    }
+
+    /// Puts a request behind the sessions that it names if they are busy.
+    fn must_wait(&mut self, from: &From, line: &str, names: &[String]) -> bool {
+        match from {
+            From::Client if self.queue.is_busy(names) => self.queue.push_behind(line.into(), names.to_vec()),
+            From::Behind if self.queue.is_held(names) => self.queue.push_ahead(line.into(), names.to_vec()),
+            _ => return false,
+        }
+        true
     }
 
     /// Runs a method of the table and does with its response what it asks for.
@@ -214,6 +241,13 @@ impl Server {
             }
             return;
         };
+        if let Some(error) = list_for_object(&method, params) {
+            self.refuse(request.id, &error);
+            if let Some(service) = self.service.as_mut() {
+                service.connection.fixed = true;
+            }
+            return;
+        }
         let Some(mut service) = self.service.take() else { return };
         let max = service.settings.wire.max_message_bytes;
         let mark = service.out.len();
@@ -346,7 +380,7 @@ impl Server {
                 self.tell_durable();
                 self.resume(ticket, result);
             } else if let Some(line) = self.queue.next_free() {
-                self.take(&line, None);
+                self.take(&line, From::Behind);
             } else if self.service.as_ref().is_some_and(|service| !service.turn.is_empty()) {
                 self.write_turn();
             } else {
@@ -417,7 +451,7 @@ impl Server {
 
     fn resume(&mut self, ticket: u64, result: JobResult) {
         match self.queue.done(ticket) {
-            Some(Waiting::Rerun { line, found, .. }) => self.take(&line, Some((result, found))),
+            Some(Waiting::Rerun { line, found, .. }) => self.take(&line, From::Job((result, found))),
             Some(Waiting::Hold { lines, undo, .. }) => {
                 let Some(service) = self.service.as_mut() else { return };
                 let JobResult::Kept(Err(error)) = result else { return service.out.push_str(&lines) };

@@ -58,6 +58,16 @@ pub(super) struct Queue {
     named: HashMap<String, usize>,
     /// Bytes of their lines.
     bytes: usize,
+    /// How far the search for a free request has come since a session was last freed.
+    search: Option<Search>,
+}
+
+/// A search through the requests that wait: what it has passed is still held up.
+#[derive(Debug)]
+struct Search {
+    at: usize,
+    /// The busy sessions, and those that the passed requests name.
+    held: HashSet<String>,
 }
 
 impl Queue {
@@ -70,6 +80,12 @@ impl Queue {
     /// that does. An empty name stands for the list of all sessions.
     pub(super) fn is_busy(&self, names: &[String]) -> bool {
         names.iter().any(|name| self.busy.contains(name) || self.named.contains_key(name))
+    }
+
+    /// Whether one that has waited must go on waiting: only for sessions that a request works on. Older
+    /// ones that name them there are none, and the younger ones wait for it.
+    pub(super) fn is_held(&self, names: &[String]) -> bool {
+        names.iter().any(|name| self.busy.contains(name))
     }
 
     /// Bytes of the requests that wait behind busy sessions.
@@ -85,11 +101,22 @@ impl Queue {
 
     /// Puts a request behind the busy sessions.
     pub(super) fn push_behind(&mut self, line: Box<str>, names: Vec<String>) {
+        self.count(&line, &names);
+        self.behind.push_back((line, names));
+    }
+
+    /// Puts one that has waited in front of all others again.
+    pub(super) fn push_ahead(&mut self, line: Box<str>, names: Vec<String>) {
+        self.count(&line, &names);
+        self.behind.push_front((line, names));
+        self.search = None;
+    }
+
+    fn count(&mut self, line: &str, names: &[String]) {
         self.bytes += line.len();
-        for name in &names {
+        for name in names {
             *self.named.entry(name.clone()).or_default() += 1;
         }
-        self.behind.push_back((line, names));
     }
 
     /// Takes the request at `at` out of the line.
@@ -110,6 +137,9 @@ impl Queue {
     /// Lets a request wait for a job.
     pub(super) fn wait(&mut self, waiting: Waiting) -> Ticket {
         self.busy.extend(waiting.names().iter().cloned());
+        if let Some(search) = &mut self.search {
+            search.held.extend(waiting.names().iter().cloned());
+        }
         self.last += 1;
         self.jobs.insert(self.last, waiting);
         self.last
@@ -118,6 +148,7 @@ impl Queue {
     /// The request that waited for a job; its sessions are free again.
     pub(super) fn done(&mut self, ticket: Ticket) -> Option<Waiting> {
         let waiting = self.jobs.remove(&ticket)?;
+        self.search = None;
         for name in waiting.names() {
             self.busy.remove(name);
         }
@@ -129,30 +160,35 @@ impl Queue {
         Some(waiting)
     }
 
-    /// The first request that waits behind no busy session any more.
+    /// The first request that waits behind no busy session any more. What was looked at in vain is not
+    /// looked at again before a session is freed.
     pub(super) fn next_free(&mut self) -> Option<Box<str>> {
-        let mut held: HashSet<&str> = self.busy.iter().map(String::as_str).collect();
-        let free = self.behind.iter().position(|(_, names)| {
-            let free = names.iter().all(|name| !held.contains(name.as_str()));
-            held.extend(names.iter().map(String::as_str));
-            free
-        })?;
-        self.leave(free)
+        let search = self.search.get_or_insert_with(|| Search { at: 0, held: self.busy.clone() });
+        while let Some((_, names)) = self.behind.get(search.at) {
+            if names.iter().all(|name| !search.held.contains(name)) {
+                let at = search.at;
+                return self.leave(at);
+            }
+            search.held.extend(names.iter().cloned());
+            search.at += 1;
+        }
+        None
     }
 
     /// Takes a request back that `is_it` knows by its line; the line, or none if no such request waits
     /// that can be taken back. One whose effect is done is not.
     pub(super) fn cancel(&mut self, is_it: impl Fn(&str) -> bool) -> Option<Box<str>> {
         if let Some(at) = self.behind.iter().position(|(line, _)| is_it(line)) {
+            self.search = None;
             return self.leave(at);
         }
         for waiting in self.jobs.values_mut() {
-            if let Waiting::Rerun { line, names, .. } = waiting {
-                if is_it(line) {
-                    let (line, names) = (std::mem::take(line), std::mem::take(names));
-                    *waiting = Waiting::Nobody { names };
-                    return Some(line);
-                }
+            if let Waiting::Rerun { line, names, .. } = waiting
+                && is_it(line)
+            {
+                let (line, names) = (std::mem::take(line), std::mem::take(names));
+                *waiting = Waiting::Nobody { names };
+                return Some(line);
             }
         }
         None

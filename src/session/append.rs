@@ -206,12 +206,11 @@ impl Session {
             }
         }
         let rest = batch.get((stored as usize).min(batch.len())..).unwrap_or(&[]);
-        if !rest.is_empty() {
-            for (index, candidate) in rest.iter().enumerate() {
-                if let Err(refusal) = self.commit(candidate, moment.now, moment, rules) {
-                    self.history.retract(actual);
-                    return Err(refusal.at_index(batch.len() - rest.len() + index));
-                }
+        let before = self.history.view().clone();
+        for (index, candidate) in rest.iter().enumerate() {
+            if let Err(refusal) = self.commit(candidate, moment.now, moment, rules) {
+                self.history.back_to(actual, before);
+                return Err(refusal.at_index(batch.len() - rest.len() + index));
             }
         }
         let time = self.history.log().get(first.next()).map_or(moment.now, Event::time);

@@ -6,8 +6,8 @@ use imbl::Vector;
 
 use super::append::{Candidate, Rules};
 use super::refusal::Refusal;
-use crate::json::{Checks, Json};
-use crate::log::{Draft, EnvelopeError, Kind, Log, Offset, Seq};
+use crate::json::Json;
+use crate::log::{EnvelopeError, Kind, Log, Offset, Seq};
 use crate::view::{Closers, Fact, View, check_append, check_shape, closers};
 
 /// What an event may be and how large (PROTOCOL 6).
@@ -99,6 +99,9 @@ pub struct History {
     checkpoints: Vector<(Offset, View)>,
 }
 
+/// A state is kept at each new segment, and after this many events at most.
+const CHECKPOINT_EVENTS: u64 = 512;
+
 impl History {
     /// The log.
     pub fn log(&self) -> &Log {
@@ -155,7 +158,7 @@ impl History {
             return Err(Refusal::limit("maxEventBytes", limits.max_event_bytes as u64));
         }
         let (seq, fresh) = self.log.push(&draft, time);
-        if fresh {
+        if fresh || seq.get() % CHECKPOINT_EVENTS == 0 {
             self.checkpoints.push_back((seq.before(), self.view.clone()));
         }
         if let Some(event) = self.log.get(seq) {
@@ -167,12 +170,12 @@ impl History {
     /// Ends an open turn with the closers of FORMAT 12, at `time`, or else at the last event's time as
     /// crash repair does. Says how many there were; all are admitted or none.
     pub fn close_turn(&mut self, time: Option<i64>, rules: Rules<'_>) -> Result<u64, Refusal> {
-        let start = self.log.len();
+        let (start, before) = (self.log.len(), self.view.clone());
         let Closers { time, events } = self.closers(time);
         for closer in &events {
             let candidate = Candidate::own(closer.draft());
             if let Err(refusal) = self.admit(&candidate, time, Relate::Note, rules, None) {
-                self.retract(start);
+                self.back_to(start, before);
                 return Err(refusal);
             }
         }
@@ -204,17 +207,15 @@ impl History {
     /// this accepts, but for the relations, which are noted only (PROTOCOL 3, Append).
     pub fn admit_stored(
         &mut self,
-        draft: &Draft<'_>,
-        row: Json<'_>,
-        checks: Checks,
+        candidate: &Candidate<'_>,
         time: i64,
         rules: Rules<'_>,
     ) -> Result<Seq, Refusal> {
-        let candidate = Candidate::stored(*draft, row, checks);
-        self.admit(&candidate, time, Relate::Note, rules, None).map(|(seq, _)| seq)
+        self.admit(candidate, time, Relate::Note, rules, None).map(|(seq, _)| seq)
     }
 
-    /// The projections after the first `at` events. The cost follows one segment, not the log.
+    /// The projections after the first `at` events. The cost follows the events since the nearest
+    /// checkpoint, not the log.
     pub fn view_at(&self, at: Offset) -> View {
         if at >= self.log.len() {
             return self.view.clone();
@@ -249,7 +250,14 @@ impl History {
     /// Forgets the events from `at` on: they never became part of the session.
     pub fn retract(&mut self, at: Offset) {
         if at < self.log.len() {
-            self.view = self.view_at(at);
+            self.back_to(at, self.view_at(at));
+        }
+    }
+
+    /// The same where the state after the first `at` events is at hand: nothing is refolded.
+    pub(super) fn back_to(&mut self, at: Offset, view: View) {
+        if at < self.log.len() {
+            self.view = view;
             let keep =
                 self.checkpoints.binary_search_by(|(offset, _)| offset.cmp(&at)).unwrap_or_else(|at| at);
             self.checkpoints.truncate(keep);

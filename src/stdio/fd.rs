@@ -74,6 +74,13 @@ pub(super) fn write_now(_: BorrowedFd<'_>, _: &[u8]) -> Result<usize, Errno> {
     Err(Errno::OPNOTSUPP)
 }
 
+/// Whether nobody can write to the other end any more; never for files.
+pub(super) fn hung_up(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
+    let polled = poll(&mut fds, Some(&NOW));
+    polled.is_ok() && fds.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR))
+}
+
 /// Whether a write of up to `PIPE_BUF` bytes would go through now (errors count: the write shows them).
 pub(super) fn writable_now(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];

@@ -58,6 +58,11 @@ impl Input {
         }
     }
 
+    /// Whether the writer is gone, though there may be more to read: for an owner that does not read now.
+    pub fn hung_up(&self) -> bool {
+        self.ended || fd::hung_up(self.fd.as_fd())
+    }
+
     /// The descriptor to wait for; `None` once the input has ended.
     pub fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         (!self.ended).then(|| self.fd.as_fd())

@@ -7,6 +7,7 @@ mod activity;
 mod calls;
 mod fact;
 mod message_id;
+mod nodes;
 mod relations;
 mod repair;
 mod request;

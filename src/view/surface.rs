@@ -2,26 +2,20 @@
 //!
 //! A node's *place* is the seq of the node that first stood there: an appended node stands at its own
 //! seq, a replacement takes the place of the first node it shadows. Places therefore rise along the
-//! list, so a node is found by binary search, and lists that share their chunks make a fork, a
-//! checkpoint and a replacement cheap whatever the length.
+//! list, so a node is found by its place, and a fork, a checkpoint and a replacement are cheap whatever
+//! the length ([`Nodes`]).
 
-use imbl::{OrdMap, Vector};
+use imbl::OrdMap;
 
+use super::nodes::{Node, Nodes};
 use crate::json::{Json, MAX_SAFE_INTEGER, Type, equal_except};
 use crate::log::{Draft, Event, Kind, Log, Offset, Seq};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Node {
-    place: Seq,
-    seq: Seq,
-}
 
 /// The surface after some prefix of a log.
 #[derive(Clone, Debug, Default)]
 pub struct Surface {
-    nodes: Vector<Node>,
-    /// The nodes that give a message: all but assistant messages without content.
-    messages: Vector<Node>,
+    /// All but assistant messages without content give a message.
+    nodes: Nodes,
     /// The places of replacements: every other node stands at its own seq.
     moved: OrdMap<Seq, Seq>,
     generation: u64,
@@ -34,12 +28,12 @@ pub enum Effect {
     None,
     /// A node at the tail.
     Append,
-    /// A node in place of the nodes from one index to another, both included.
+    /// A node in place of the nodes from one place to another, both included.
     Replace {
-        /// Index of the first shadowed node.
-        first: usize,
-        /// Index of the last shadowed node.
-        last: usize,
+        /// Place of the first shadowed node.
+        from: Seq,
+        /// Place of the last shadowed node.
+        to: Seq,
     },
 }
 
@@ -155,13 +149,12 @@ impl Surface {
                 Ok(Effect::Append)
             }
             Marker::Replace { start, end } => {
-                let (first, last) = self.locate(start, end)?;
-                let shadowed = self.nodes.focus().narrow(first..=last).into_iter().map(|node| node.seq);
-                check_sources(draft, log.len(), shadowed)?;
+                let (from, to) = self.locate(start, end)?;
+                check_sources(draft, log.len(), self.nodes.range(from, to).map(|node| node.seq))?;
                 if draft.kind == Kind::ToolResult {
-                    self.check_rewrite(draft, log, first, last)?;
+                    self.check_rewrite(draft, log, from, to)?;
                 }
-                Ok(Effect::Replace { first, last })
+                Ok(Effect::Replace { from, to })
             }
         }
     }
@@ -172,40 +165,33 @@ impl Surface {
             return Effect::None;
         }
         match event.surface_op().map(Marker::read) {
-            Some(Ok(Marker::Replace { start, end })) => self
-                .locate(start, end)
-                .map_or(Effect::Append, |(first, last)| Effect::Replace { first, last }),
+            Some(Ok(Marker::Replace { start, end })) => {
+                self.locate(start, end).map_or(Effect::Append, |(from, to)| Effect::Replace { from, to })
+            }
             _ => Effect::Append,
         }
     }
 
-    fn locate(&self, start: u64, end: u64) -> Result<(usize, usize), SurfaceError> {
-        let first = self.index_of(start).ok_or(SurfaceError::StartNotFound(start))?;
-        let last = self.index_of(end).ok_or(SurfaceError::EndNotFound(end))?;
-        if first > last {
+    fn locate(&self, start: u64, end: u64) -> Result<(Seq, Seq), SurfaceError> {
+        let from = self.place_of(start).ok_or(SurfaceError::StartNotFound(start))?;
+        let to = self.place_of(end).ok_or(SurfaceError::EndNotFound(end))?;
+        if from > to {
             return Err(SurfaceError::Inverted(start, end));
         }
-        Ok((first, last))
+        Ok((from, to))
     }
 
-    fn index_of(&self, seq: u64) -> Option<usize> {
+    fn place_of(&self, seq: u64) -> Option<Seq> {
         let seq = Seq::new(seq)?;
         let place = self.moved.get(&seq).copied().unwrap_or(seq);
-        let index = self.nodes.binary_search_by(|node| node.place.cmp(&place)).ok()?;
-        (self.nodes.get(index)?.seq == seq).then_some(index)
+        (self.nodes.get(place)?.seq == seq).then_some(place)
     }
 
-    fn check_rewrite(
-        &self,
-        draft: &Draft<'_>,
-        log: &Log,
-        first: usize,
-        last: usize,
-    ) -> Result<(), SurfaceError> {
-        if first != last {
+    fn check_rewrite(&self, draft: &Draft<'_>, log: &Log, from: Seq, to: Seq) -> Result<(), SurfaceError> {
+        if from != to {
             return Err(SurfaceError::RewriteNotSingle);
         }
-        let target = self.nodes.get(first).and_then(|node| log.get(node.seq));
+        let target = self.nodes.get(from).and_then(|node| log.get(node.seq));
         let target = target.ok_or(SurfaceError::RewriteNotSingle)?;
         if target.kind() != Kind::ToolResult {
             return Err(SurfaceError::RewriteTarget(target.seq().get()));
@@ -220,31 +206,16 @@ impl Surface {
     /// Follows a committed event.
     pub fn apply(&mut self, event: Event<'_>, effect: Effect) {
         let seq = event.seq();
+        let node = |place| Node { place, seq, speaks: message_of(event).is_some() };
         match effect {
             Effect::None => {}
-            Effect::Append => {
-                let node = Node { place: seq, seq };
-                self.nodes.push_back(node);
-                if message_of(event).is_some() {
-                    self.messages.push_back(node);
-                }
-            }
-            Effect::Replace { first, last } => {
-                let place_at = |index: usize| self.nodes.get(index).map_or(seq, |node| node.place);
-                let (from, to) = (place_at(first), place_at(last));
-                let node = Node { place: from, seq };
-                let shadowed = splice(&mut self.nodes, first, last + 1, Some(node));
-                for node in shadowed.iter().filter(|node| node.place != node.seq) {
-                    self.moved.remove(&node.seq);
+            Effect::Append => self.nodes.push(node(seq)),
+            Effect::Replace { from, to } => {
+                for gone in self.nodes.range(from, to).filter(|gone| gone.place != gone.seq) {
+                    self.moved.remove(&gone.seq);
                 }
                 self.moved.insert(seq, from);
-                let begin =
-                    self.messages.binary_search_by(|node| node.place.cmp(&from)).unwrap_or_else(|at| at);
-                let end = self
-                    .messages
-                    .binary_search_by(|node| node.place.cmp(&to))
-                    .map_or_else(|at| at, |at| at + 1);
-                splice(&mut self.messages, begin, end, message_of(event).map(|_| node));
+                self.nodes.replace(from, to, node(from));
                 self.generation += 1;
             }
         }
@@ -262,7 +233,7 @@ impl Surface {
 
     /// Whether no event is on the surface.
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.nodes.len() == 0
     }
 
     /// The seqs of the nodes, in order.
@@ -272,25 +243,13 @@ impl Surface {
 
     /// Derived messages.
     pub fn message_count(&self) -> usize {
-        self.messages.len()
+        self.nodes.messages()
     }
 
     /// The seqs of the events that give the derived messages, from the one at `index` on.
     pub fn message_seqs(&self, index: usize) -> impl Iterator<Item = Seq> + '_ {
-        let index = index.min(self.messages.len());
-        self.messages.focus().narrow(index..).into_iter().map(|node| node.seq)
+        self.nodes.speaking(index).map(|node| node.seq)
     }
-}
-
-/// Takes the nodes `from..to` out, and puts `node` there.
-fn splice(list: &mut Vector<Node>, from: usize, to: usize, node: Option<Node>) -> Vector<Node> {
-    let mut taken = list.split_off(from.min(list.len()));
-    let after = taken.split_off(to.saturating_sub(from).min(taken.len()));
-    if let Some(node) = node {
-        list.push_back(node);
-    }
-    list.append(after);
-    taken
 }
 
 /// The provenance rules of FORMAT 5; every `shadowed` event must be cited.

@@ -1,6 +1,8 @@
 //! Loading as the daemon does it: the reader's events go through the one validator, then the closers.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
+pub mod store;
+
 use sessiond::disk::damage::{Refused, Verdict};
 use sessiond::disk::paths::Encoding;
 use sessiond::disk::read::{ReadLimits, Scan, Sink, StoredEvent, read_log};

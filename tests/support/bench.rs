@@ -245,8 +245,12 @@ impl Seen {
     pub fn of(log: &Log, length: Offset, view: &View) -> Self {
         let event = |seq: Seq| log.get(seq).unwrap();
         let relations = &view.relations;
-        let messages: Vec<_> = messages(log, view, 0);
+        let messages = messages(log, view, 0);
         assert_eq!(messages.len(), view.surface.message_count());
+        let count = messages.len();
+        for from in [1, count / 3, count / 2, count.saturating_sub(1), count, count + 1] {
+            assert_eq!(self::messages(log, view, from), messages.get(from..).unwrap_or_default());
+        }
         assert_eq!(view.surface.nodes().count(), view.surface.len());
         let odd: Vec<_> = relations.odd_calls().collect();
         Self {

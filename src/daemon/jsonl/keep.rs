@@ -112,9 +112,9 @@ pub(super) fn delete(
     shared: &Shared,
     id: &SessionId,
     file: Option<SessionFile>,
-) -> Result<(), (Option<SessionFile>, StorageError)> {
+) -> Result<(), (Option<Box<SessionFile>>, StorageError)> {
     match super::read::delete(shared, id, file.as_ref()) {
         Ok(()) => Ok(()),
-        Err(error) => Err((file, error)),
+        Err(error) => Err((file.map(Box::new), error)),
     }
 }

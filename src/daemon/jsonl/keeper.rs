@@ -3,7 +3,7 @@
 use crate::disk::damage::{Refused, Verdict};
 use crate::disk::read::{Sink, StoredEvent};
 use crate::log::{Event, Log, Offset, Seq};
-use crate::session::{History, Refusal, Rules};
+use crate::session::{Candidate, History, Refusal, Rules};
 use crate::view::{closers, open_turn};
 
 /// Whether a file's lines are the very lines of memory.
@@ -16,7 +16,7 @@ pub(super) enum Witness {
 }
 
 /// Takes events into a history, as an append would.
-pub(super) struct Keeper<'r> {
+pub(in crate::daemon) struct Keeper<'r> {
     rules: Rules<'r>,
     history: History,
     witness: Witness,
@@ -29,7 +29,7 @@ pub(super) struct Keeper<'r> {
 
 impl<'r> Keeper<'r> {
     /// Ends the reading with the first event that the validator refuses.
-    pub(super) fn strict(rules: Rules<'r>) -> Self {
+    pub(in crate::daemon) fn strict(rules: Rules<'r>) -> Self {
         Self {
             rules,
             history: History::default(),
@@ -41,7 +41,7 @@ impl<'r> Keeper<'r> {
     }
 
     /// Notes what the validator refuses and takes it all the same.
-    pub(super) fn lenient(rules: Rules<'r>) -> Self {
+    pub(in crate::daemon) fn lenient(rules: Rules<'r>) -> Self {
         Self { lenient: true, ..Self::strict(rules) }
     }
 
@@ -53,7 +53,7 @@ impl<'r> Keeper<'r> {
         self.refused.as_deref()
     }
 
-    pub(super) fn into_history(self) -> History {
+    pub(in crate::daemon) fn into_history(self) -> History {
         self.history
     }
 
@@ -85,7 +85,8 @@ impl Sink for Keeper<'_> {
             log.push(event.draft, event.time);
             return Ok(());
         }
-        match self.history.admit_stored(event.draft, event.row, event.checks, event.time, self.rules) {
+        let candidate = Candidate::stored(*event.draft, event.row, event.checks);
+        match self.history.admit_stored(&candidate, event.time, self.rules) {
             Ok(seq) => {
                 let same = |line: Event<'_>| line.line() == event.row.text();
                 if event.changed || !self.history.log().get(seq).is_some_and(same) {

@@ -316,9 +316,7 @@ impl Storage for JsonlStorage {
                 let here = self.take(&id);
                 self.away(move |shared| match keep::delete(shared, &id, here.map(|here| here.file)) {
                     Ok(()) => Message::Back(ticket, id, None, JobResult::Deleted(Ok(()))),
-                    Err((file, error)) => {
-                        Message::Back(ticket, id, file.map(Box::new), JobResult::Deleted(Err(error)))
-                    }
+                    Err((file, error)) => Message::Back(ticket, id, file, JobResult::Deleted(Err(error))),
                 });
             }
             Job::Abandon(id) => drop(self.live.remove(&id)),

@@ -28,6 +28,7 @@ impl Service {
             )
             .into());
         }
+        check_header_texts(cwd.as_deref(), &meta)?;
         let safe = |field: &str, value: Option<u64>| match value.map(Offset::new) {
             Some(None) => Err(bad_param(field, format!("{field} must be a non-negative safe integer"))),
             Some(Some(offset)) => Ok(Some(offset)),
@@ -232,6 +233,22 @@ fn read_meta(meta: Option<&RawJson>) -> Result<NewMeta, WireError> {
         return Err(bad_param(&field, format!("{field} must not be null; leave it out")));
     }
     serde_json::from_str(raw.text()).map_err(|error| misfit(&error.to_string(), json, "meta."))
+}
+
+/// A header stands in every line that names its session, so its texts must not fill one.
+fn check_header_texts(cwd: Option<&str>, meta: &NewMeta) -> Result<(), WireError> {
+    const MAX: usize = 4096;
+    let texts = [
+        ("cwd", cwd),
+        ("meta.parentSession", meta.parent_session.as_deref()),
+        ("meta.agentPreset", meta.agent_preset.as_deref()),
+    ];
+    match texts.into_iter().find(|(_, text)| text.is_some_and(|text| text.len() > MAX)) {
+        Some((field, _)) => {
+            Err(bad_param(field, format!("{field} may have {MAX} bytes at most; shorten it")))
+        }
+        None => Ok(()),
+    }
 }
 
 fn merge_cwd(cwd: Option<&str>, meta: Option<&str>) -> Result<Option<String>, WireError> {

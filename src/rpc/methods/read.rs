@@ -1,5 +1,7 @@
 //! Reads of a live session: events, messages, surface, request, info, snapshot.
 
+use std::collections::HashSet;
+
 use crate::json::Json;
 use crate::log::{Event, Log, Offset, Seq};
 use crate::rpc::error::{Code, WireError};
@@ -80,8 +82,10 @@ impl Service {
         let inherited = if params.own == Some(true) { session.inherited_event_count() } else { Offset::ZERO };
         let from = within(log, params.from_seq, Offset::ZERO).max(inherited);
         let to = within(log, params.to_seq, log.len()).max(from);
-        let wanted = |event: Event<'_>| match &params.types {
-            Some(types) => types.iter().any(|name| event.type_text().is(name)),
+        let types: Option<HashSet<&str>> =
+            params.types.as_ref().map(|types| types.iter().map(String::as_str).collect());
+        let wanted = |event: Event<'_>| match &types {
+            Some(types) => event.type_text().decode().is_some_and(|name| types.contains(&*name)),
             None => true,
         };
         let mut fill = |events: &mut dyn Iterator<Item = Event<'_>>| {

@@ -1,0 +1,154 @@
+//! The surface's nodes in order: a persistent list that is cheap to append to, cut and clone.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use crate::log::Seq;
+
+/// One node of the surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    /// The seq of the node that first stood there; rises along the list.
+    pub(super) place: Seq,
+    pub(super) seq: Seq,
+    /// It gives a message.
+    pub(super) speaks: bool,
+}
+
+/// A run of nodes, never empty.
+#[derive(Clone, Debug, Default)]
+struct Block {
+    nodes: Vec<Node>,
+    messages: usize,
+}
+
+impl Block {
+    fn of(nodes: Vec<Node>) -> Self {
+        let messages = nodes.iter().filter(|node| node.speaks).count();
+        Self { nodes, messages }
+    }
+
+    /// Nodes before the place.
+    fn before(&self, place: Seq) -> usize {
+        self.nodes.partition_point(|node| node.place < place)
+    }
+}
+
+/// Nodes by place, in blocks of at most [`BLOCK`]. A clone shares the blocks; a change copies the few
+/// that it touches, whatever the length.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Nodes {
+    /// By a place at or before the first node's, and after those of the block before.
+    blocks: OrdMap<Seq, Arc<Block>>,
+    len: usize,
+    messages: usize,
+}
+
+const BLOCK: usize = 32;
+
+impl Nodes {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Nodes that give a message.
+    pub(super) fn messages(&self) -> usize {
+        self.messages
+    }
+
+    pub(super) fn get(&self, place: Seq) -> Option<Node> {
+        let (_, block) = self.blocks.get_prev(&place)?;
+        let at = block.nodes.binary_search_by(|node| node.place.cmp(&place)).ok()?;
+        block.nodes.get(at).copied()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Node> + '_ {
+        self.blocks.values().flat_map(|block| block.nodes.iter().copied())
+    }
+
+    /// The nodes between two places that nodes have, both included.
+    pub(super) fn range(&self, from: Seq, to: Seq) -> impl Iterator<Item = Node> + '_ {
+        let first = self.blocks.get_prev(&from).map_or(from, |(key, _)| *key);
+        let inside = self.blocks.range(first..=to).flat_map(|(_, block)| block.nodes.iter().copied());
+        inside.skip_while(move |node| node.place < from).take_while(move |node| node.place <= to)
+    }
+
+    /// The nodes that give a message, from the one of that index on.
+    pub(super) fn speaking(&self, index: usize) -> impl Iterator<Item = Node> + '_ {
+        let (start, skip) = self.block_of_message(index);
+        let inside = start.into_iter().flat_map(|start| self.blocks.range(start..));
+        inside.flat_map(|(_, block)| block.nodes.iter().copied()).filter(|node| node.speaks).skip(skip)
+    }
+
+    /// The block of a message and the messages before it there; counted from the nearer end.
+    fn block_of_message(&self, index: usize) -> (Option<Seq>, usize) {
+        let Some(mut after) = self.messages.checked_sub(index).filter(|after| *after > 0) else {
+            return (None, 0);
+        };
+        let mut before = index;
+        let found = if before < after {
+            self.blocks.iter().find(|(_, block)| {
+                let here = before < block.messages;
+                before -= if here { 0 } else { block.messages };
+                here
+            })
+        } else {
+            self.blocks.iter().rev().find(|(_, block)| {
+                let here = after <= block.messages;
+                after -= if here { 0 } else { block.messages };
+                before = block.messages.saturating_sub(after);
+                here
+            })
+        };
+        (found.map(|(key, _)| *key), before)
+    }
+
+    /// Adds a node whose place is after all others.
+    pub(super) fn push(&mut self, node: Node) {
+        self.len += 1;
+        self.messages += usize::from(node.speaks);
+        if let Some((_, block)) = self.blocks.get_prev_mut(&node.place)
+            && block.nodes.len() < BLOCK
+        {
+            let block = Arc::make_mut(block);
+            block.messages += usize::from(node.speaks);
+            return block.nodes.push(node);
+        }
+        let mut nodes = Vec::with_capacity(4);
+        nodes.push(node);
+        self.blocks.insert(node.place, Arc::new(Block::of(nodes)));
+    }
+
+    /// Puts `node`, which stands at `from`, in place of the nodes from `from` to `to`, both included.
+    ///
+    /// Each node is taken out once in its life, so over a session this costs what the appends did.
+    pub(super) fn replace(&mut self, from: Seq, to: Seq, node: Node) {
+        let first = self.blocks.get_prev(&from).map_or(from, |(key, _)| *key);
+        let touched: Vec<Seq> = self.blocks.range(first..=to).map(|(key, _)| *key).collect();
+        let mut kept: Vec<Node> = Vec::new();
+        let (mut last_key, mut tail) = (first, Vec::new());
+        for key in touched {
+            let Some(block) = self.blocks.remove(&key) else { continue };
+            self.len -= block.nodes.len();
+            self.messages -= block.messages;
+            if key == first {
+                kept.extend(block.nodes.iter().take(block.before(from)));
+                kept.push(node);
+            }
+            last_key = key;
+            tail = block.nodes.iter().copied().filter(|node| node.place > to).collect();
+        }
+        if last_key == first {
+            kept.append(&mut tail); // it held all of them: it has become no longer
+        }
+        for (key, nodes) in [(first, kept), (last_key, tail)] {
+            if !nodes.is_empty() {
+                let block = Block::of(nodes);
+                self.len += block.nodes.len();
+                self.messages += block.messages;
+                self.blocks.insert(key, Arc::new(block));
+            }
+        }
+    }
+}

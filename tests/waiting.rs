@@ -1,0 +1,209 @@
+//! Do requests that must wait for storage, or for one another, come in order, all of them and once?
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use sessiond::daemon::MemoryStorage;
+use sessiond::log::{Seq, SessionId};
+use sessiond::rpc::storage::{Job, JobResult, Storage, StoreDescription, Ticket, Written};
+use sessiond::rpc::{Server, Settings};
+use sessiond::session::Session;
+
+/// A memory store whose jobs wait until the test lets them go.
+struct Gate {
+    inner: MemoryStorage,
+    jobs: Arc<Mutex<VecDeque<(Ticket, Job)>>>,
+    open: Arc<Mutex<usize>>,
+}
+
+impl Storage for Gate {
+    fn describe(&self) -> StoreDescription {
+        self.inner.describe()
+    }
+
+    fn start(&mut self, ticket: Ticket, job: Job) {
+        self.jobs.lock().unwrap().push_back((ticket, job));
+    }
+
+    fn finished(&mut self) -> Option<(Ticket, JobResult)> {
+        let mut open = self.open.lock().unwrap();
+        if *open > 0 {
+            if let Some((ticket, job)) = self.jobs.lock().unwrap().pop_front() {
+                *open -= 1;
+                self.inner.start(ticket, job);
+            }
+        }
+        self.inner.finished()
+    }
+
+    fn write(&mut self, session: &Session) -> Written {
+        self.inner.write(session)
+    }
+
+    fn durable_moved(&mut self) -> Option<(SessionId, Seq)> {
+        self.inner.durable_moved()
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.inner.is_quiet()
+    }
+
+    fn durable(&self, id: &SessionId) -> Option<Seq> {
+        self.inner.durable(id)
+    }
+
+    fn warnings(&self, id: &SessionId) -> Vec<String> {
+        self.inner.warnings(id)
+    }
+}
+
+struct Bench {
+    server: Server,
+    open: Arc<Mutex<usize>>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (jobs, open) = (Arc::default(), Arc::new(Mutex::new(0)));
+        let gate = Gate { inner: MemoryStorage::default(), jobs, open: Arc::clone(&open) };
+        Self { server: Server::new(Settings::default(), Box::new(gate)), open }
+    }
+
+    fn send(&mut self, id: u64, method: &str, params: Value) {
+        let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.server.receive(line.to_string().as_bytes());
+    }
+
+    /// Lets so many jobs go and gives the ids that are answered, and those of errors.
+    fn let_go(&mut self, jobs: usize) -> (Vec<u64>, Vec<u64>) {
+        *self.open.lock().unwrap() = jobs;
+        self.server.advance();
+        *self.open.lock().unwrap() = 0;
+        let (mut answered, mut refused) = (Vec::new(), Vec::new());
+        for line in self.server.output().map(std::mem::take).unwrap_or_default().lines() {
+            let line: Value = serde_json::from_str(line).unwrap();
+            if let Some(id) = line["id"].as_u64() {
+                answered.push(id);
+                if line.get("error").is_some() {
+                    refused.push(id);
+                }
+            }
+        }
+        (answered, refused)
+    }
+
+    fn append(&mut self, id: u64, session: &str) {
+        self.send(id, "session/append", json!({"sessionId": session, "type": "session/title", "data": id}));
+    }
+
+    /// Closed sessions that can be loaded.
+    fn stored(&mut self, sessions: &[&str]) {
+        for session in sessions {
+            self.send(0, "session/new", json!({"sessionId": session}));
+            self.let_go(9);
+            self.send(0, "session/close", json!({"sessionId": session}));
+            self.let_go(9);
+        }
+    }
+}
+
+#[test]
+fn requests_for_a_session_that_is_being_loaded_wait_and_come_in_order() {
+    let mut bench = Bench::new();
+    bench.stored(&["a"]);
+    bench.send(1, "session/load", json!({"sessionId": "a"}));
+    for id in 2..50 {
+        bench.append(id, "a");
+    }
+    bench.send(50, "session/info", json!({"sessionId": "a"}));
+    assert_eq!(bench.let_go(0).0, [0; 0]);
+    assert_eq!(bench.let_go(1), ((1..=50).collect(), vec![]));
+    assert!(bench.server.is_idle());
+    assert_eq!(bench.server.waiting_bytes(), 0);
+}
+
+#[test]
+fn a_request_that_must_wait_again_keeps_its_place() {
+    let mut bench = Bench::new();
+    bench.stored(&["a"]);
+    bench.send(1, "session/load", json!({"sessionId": "a"}));
+    bench.append(2, "a");
+    bench.send(3, "session/close", json!({"sessionId": "a"}));
+    bench.append(4, "a"); // is refused: closed by then
+    bench.send(5, "session/load", json!({"sessionId": "a"}));
+    bench.append(6, "a");
+    bench.send(7, "session/fork", json!({"sessionId": "nobody", "childSessionId": "a"}));
+    assert_eq!(bench.let_go(0).0, [0; 0]);
+    assert_eq!(bench.let_go(1).0, [1, 2]); // the close waits for its release
+    assert_eq!(bench.let_go(1).0, [3]); // the append asks whether the session is stored
+    assert_eq!(bench.let_go(1), (vec![4], vec![4]));
+    assert_eq!(bench.let_go(1), (vec![5, 6, 7], vec![7]));
+    assert!(bench.server.is_idle());
+}
+
+#[test]
+fn sessions_do_not_wait_for_one_another_but_a_list_waits_for_a_delete() {
+    let mut bench = Bench::new();
+    bench.stored(&["a", "b"]);
+    bench.send(1, "session/load", json!({"sessionId": "a"}));
+    bench.send(2, "session/load", json!({"sessionId": "b"}));
+    bench.append(3, "b");
+    bench.append(4, "a");
+    assert_eq!(bench.let_go(1).0, [1, 4]);
+    assert_eq!(bench.let_go(1).0, [2, 3]);
+    bench.send(5, "session/delete", json!({"sessionId": "a"}));
+    bench.send(6, "session/list", json!({"includeEmpty": true}));
+    bench.append(7, "b");
+    assert_eq!(bench.let_go(0).0, [7]);
+    assert_eq!(bench.let_go(1).0, [5]);
+    assert_eq!(bench.let_go(1).0, [6]);
+}
+
+#[test]
+fn what_waits_can_be_cancelled_by_its_id_in_any_spelling() {
+    let mut bench = Bench::new();
+    bench.stored(&["a"]);
+    let load = r#"{"jsonrpc":"2.0","id":"\u006coad","method":"session/load","params":{"sessionId":"a"}}"#;
+    bench.server.receive(load.as_bytes());
+    for id in 1..5 {
+        bench.append(id, "a");
+    }
+    let cancel = |id: &str| {
+        format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{id}}}}}"#)
+    };
+    for id in ["3", "\"load\"", "\"load\"", "9"] {
+        bench.server.receive(cancel(id).as_bytes());
+    }
+    let lines = bench.server.output().map(std::mem::take).unwrap();
+    let ids: Vec<&str> = lines.lines().map(|line| line.split(",\"error\"").next().unwrap()).collect();
+    assert_eq!(ids, [r#"{"jsonrpc":"2.0","id":3"#, r#"{"jsonrpc":"2.0","id":"\u006coad""#]);
+    assert!(
+        lines.lines().all(|line| line.contains(r#""code":-32800"#) && line.contains("REQUEST_CANCELLED"))
+    );
+    // The others find no session: the load was taken back.
+    let (mut answered, mut refused) = (Vec::new(), Vec::new());
+    for _ in 0..9 {
+        let (ids, errors) = bench.let_go(1);
+        answered.extend(ids);
+        refused.extend(errors);
+    }
+    assert_eq!((answered, refused), (vec![1, 2, 4], vec![1, 2, 4]));
+    assert!(bench.server.is_idle());
+}
+
+#[test]
+fn very_many_waiting_requests_cost_no_more_than_themselves() {
+    // With a search of the whole queue for each of them this would take minutes.
+    let mut bench = Bench::new();
+    bench.stored(&["a", "b"]);
+    bench.send(0, "session/load", json!({"sessionId": "a"}));
+    bench.send(0, "session/load", json!({"sessionId": "b"}));
+    for id in 0..60_000 {
+        bench.append(id, if id % 2 == 0 { "a" } else { "b" });
+    }
+    assert_eq!(bench.let_go(1).0.len(), 1 + 30_000);
+    assert_eq!(bench.let_go(1).0.len(), 1 + 30_000);
+    assert!(bench.server.is_idle());
+}

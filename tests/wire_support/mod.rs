@@ -1,0 +1,153 @@
+//! A daemon as a client has it: a child process with three pipes. Every wait has a watchdog.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+/// Longer than anything takes on a busy machine: a test that waits so long has failed.
+pub const WATCHDOG: Duration = Duration::from_secs(180);
+
+/// A running daemon over a store in memory; dropping it kills it.
+pub struct Daemon {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    pub stderr: Option<ChildStderr>,
+    lines: Option<Receiver<String>>,
+}
+
+impl Daemon {
+    pub fn start(args: &[&str]) -> Self {
+        Self::spawn(
+            Command::new(env!("CARGO_BIN_EXE_sessiond")).args(["serve", "--store", "memory:"]).args(args),
+        )
+    }
+
+    pub fn spawn(command: &mut Command) -> Self {
+        let piped = || Stdio::piped();
+        let mut child = command.stdin(piped()).stdout(piped()).stderr(piped()).spawn().unwrap();
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        Self { child, stdin, stdout, stderr, lines: None }
+    }
+
+    pub fn stdin(&mut self) -> &mut ChildStdin {
+        self.stdin.as_mut().unwrap()
+    }
+
+    /// Takes stdin out, for a thread that writes.
+    pub fn take_stdin(&mut self) -> ChildStdin {
+        self.stdin.take().unwrap()
+    }
+
+    pub fn close_stdin(&mut self) {
+        self.stdin = None;
+    }
+
+    pub fn close_stdout(&mut self) {
+        self.stdout = None;
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stdin().write_all(bytes).unwrap();
+    }
+
+    pub fn request(&mut self, id: u64, method: &str, params: Value) {
+        self.send(line(id, method, params).as_bytes());
+    }
+
+    /// Reads a little of what comes, and nothing more.
+    pub fn read_some(&mut self) {
+        let mut little = [0; 8];
+        self.stdout.as_mut().unwrap().read_exact(&mut little).unwrap();
+    }
+
+    /// The next line, read by a thread that this call starts; none at the end of the output.
+    pub fn line(&mut self) -> Option<String> {
+        let stdout = &mut self.stdout;
+        let lines = self.lines.get_or_insert_with(|| {
+            let reader = BufReader::with_capacity(1 << 18, stdout.take().unwrap());
+            let (sender, lines) = channel();
+            std::thread::spawn(move || {
+                for line in reader.lines() {
+                    if sender.send(line.unwrap()).is_err() {
+                        break;
+                    }
+                }
+            });
+            lines
+        });
+        match lines.recv_timeout(WATCHDOG) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("no line for {WATCHDOG:?}"),
+        }
+    }
+
+    pub fn json(&mut self) -> Value {
+        serde_json::from_str(&self.line().expect("a line")).unwrap()
+    }
+
+    /// Reads on to the response of that id.
+    pub fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let line = self.json();
+            if line.get("id").and_then(Value::as_u64) == Some(id) {
+                return line;
+            }
+        }
+    }
+
+    /// A request and its answer.
+    pub fn call(&mut self, id: u64, method: &str, params: Value) -> Value {
+        self.request(id, method, params);
+        self.answer(id)
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for the end.
+    pub fn status(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + WATCHDOG;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "still running after {WATCHDOG:?}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// What was logged, once the daemon has ended.
+    pub fn log(&mut self) -> String {
+        let mut log = String::new();
+        self.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        log
+    }
+
+    /// Resident memory in KiB.
+    #[cfg(target_os = "linux")]
+    pub fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A request's line.
+pub fn line(id: u64, method: &str, params: Value) -> String {
+    format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+}
