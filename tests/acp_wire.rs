@@ -217,7 +217,7 @@ fn what_a_store_cannot_do_is_refused_and_writes_nothing() {
     let root = tempfile::tempdir().unwrap();
     let mut daemon = Daemon::acp(&["--store", &format!("jsonl:{}", root.path().display())], json!({}));
     let id = daemon.ok("session/new", json!({"cwd": "/w", "mcpServers": []}))["sessionId"].clone();
-    daemon.ok("_session/append", json!({"sessionId": id, "type": "todo/write", "data": {"todos": []}}));
+    daemon.ok("_session/append", json!({"sessionId": id, "type": "session/title", "data": {"title": "T", "messageSeqs": [], "source": {"kind": "user"}}}));
     let before = daemon.ok("_session/events", json!({"sessionId": id}));
     let calls = [
         ("session/prompt", json!({"sessionId": id, "prompt": [{"type": "text", "text": "hi"}]})),
@@ -269,7 +269,7 @@ fn a_directory_is_found_by_any_of_its_names() {
                 daemon.ok("session/new", json!({"cwd": cwd, "mcpServers": [], "_meta": {"sessiond": own}}));
                 daemon.ok(
                     "_session/append",
-                    json!({"sessionId": id, "type": "todo/write", "data": {"todos": []}}),
+                    json!({"sessionId": id, "type": "session/title", "data": {"title": "T", "messageSeqs": [], "source": {"kind": "user"}}}),
                 );
             }
         }
