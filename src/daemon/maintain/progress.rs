@@ -47,10 +47,10 @@ impl Progress {
 
     /// Clears the line, before other output and at the end.
     pub(super) fn clear(&self) {
-        if let Ok(mut state) = self.0.try_borrow_mut() {
-            if std::mem::take(&mut state.shown) {
-                state.write("\r\x1b[K");
-            }
+        if let Ok(mut state) = self.0.try_borrow_mut()
+            && std::mem::take(&mut state.shown)
+        {
+            state.write("\r\x1b[K");
         }
     }
 }

@@ -178,15 +178,20 @@ impl SessionReport {
         if self.missing_newline && !live {
             writeln!(out, "  the last line has no line end: a load adds it")?;
         }
-        if self.closers > 0 && self.status != Status::Corrupt && !live {
+        let loads = matches!(self.status, Status::Repairable | Status::Damaged);
+        if self.closers > 0 && loads && !live {
             writeln!(out, "  a turn is open: a load closes it with {}", counted(self.closers, "event"))?;
         }
         for note in &self.notes {
             writeln!(out, "  {}", shown(note))?;
         }
         if self.repair && self.status.is_bad() {
-            let kept = counted(self.events, "event");
-            writeln!(out, "  `sessiond repair` keeps the first {kept}; see what it would do with --dry-run")?;
+            let kept = match self.events {
+                0 => "header".to_owned(),
+                1 => "first event".to_owned(),
+                count => format!("first {count} events"),
+            };
+            writeln!(out, "  `sessiond repair` keeps the {kept}; see what it would do with --dry-run")?;
         }
         Ok(())
     }

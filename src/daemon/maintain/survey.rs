@@ -8,7 +8,7 @@ use super::examine::{Status, examine};
 use super::progress::{Progress, Watched};
 use super::report::{Owner, SessionReport};
 use crate::disk::find::OddPlace;
-use crate::disk::fs::{FileKind, FileSystem};
+use crate::disk::fs::{FileKind, FileSystem, read_full};
 use crate::disk::list::{Artifact, walk};
 use crate::disk::lock::Lock;
 use crate::disk::os::OsFs;
@@ -45,10 +45,12 @@ impl Surveyor<'_> {
         if holds_log(&path) {
             return self.session_dir(&path);
         }
-        let mut dirs: Vec<PathBuf> =
-            std::fs::read_dir(&path)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        dirs.retain(|dir| dir.is_dir() && holds_log(dir));
-        dirs.sort();
+        let mut dirs = dirs_in(&path)?;
+        let below = |dir: &PathBuf| dirs_in(dir).is_ok_and(|dirs| dirs.iter().any(|dir| holds_log(dir)));
+        if dirs.iter().any(below) {
+            return self.store(&path);
+        }
+        dirs.retain(|dir| holds_log(dir));
         if dirs.is_empty() {
             return self.store(&path);
         }
@@ -118,7 +120,8 @@ impl Surveyor<'_> {
 
     fn session_dir(&mut self, dir: &Path) -> io::Result<()> {
         let fs = OsFs::new(dir);
-        let logs: Vec<Encoding> = LOGS.into_iter().filter(|log| dir.join(log.file_name()).exists()).collect();
+        let logs: Vec<Encoding> =
+            LOGS.into_iter().filter(|log| is_there(&dir.join(log.file_name()))).collect();
         if logs.len() > 1 {
             let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             let mut report = SessionReport::new(name.clone(), name.clone(), Status::Ok);
@@ -136,17 +139,20 @@ impl Surveyor<'_> {
     fn alone(&mut self, fs: &OsFs, name: &Path, full: &Path) -> io::Result<()> {
         let shown = name.display().to_string();
         let encoding =
-            if shown.ends_with(".zstd") || is_zstd(full) { Encoding::Zstd } else { Encoding::Plain };
+            if shown.ends_with(".zstd") || is_zstd(fs, name) { Encoding::Zstd } else { Encoding::Plain };
         let mut report = SessionReport::new(shown, full.display().to_string(), Status::Ok);
-        let header = self.read(fs, name, encoding, &mut report, "1 of 1")?;
-        if let Some(header) = header {
-            report.session = header.id.as_str().to_owned();
-            if let Ok(belongs) = LogPath::new(header.cwd.as_deref(), header.id.as_str(), encoding) {
-                if !full.ends_with(belongs.log()) {
-                    let belongs = belongs.log();
+        match self.read(fs, name, encoding, &mut report, "1 of 1") {
+            Ok(None) => {}
+            Ok(Some(header)) => {
+                report.session = header.id.as_str().to_owned();
+                let belongs = LogPath::new(header.cwd.as_deref(), header.id.as_str(), encoding);
+                let belongs = belongs.map(|path| path.log()).ok().filter(|log| !full.ends_with(log));
+                if let Some(belongs) = belongs {
                     report.notes.push(format!("a store finds it at {} only", belongs.display()));
                 }
             }
+            // A link, a pipe, or nothing that may be read.
+            Err(error) => report.unreadable(&error),
         }
         if Encoding::of_file_name(name.as_os_str()).is_some() {
             report.notes.extend(leftovers(fs, Path::new("")));
@@ -176,13 +182,26 @@ impl Surveyor<'_> {
 }
 
 fn holds_log(dir: &Path) -> bool {
-    LOGS.iter().any(|log| dir.join(log.file_name()).symlink_metadata().is_ok())
+    LOGS.iter().any(|log| is_there(&dir.join(log.file_name())))
 }
 
-fn is_zstd(file: &Path) -> bool {
+/// Whether something has that name, be it a link that leads nowhere.
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+fn is_zstd(fs: &OsFs, name: &Path) -> bool {
     let mut magic = [0; 4];
-    let read = std::fs::File::open(file).and_then(|mut file| io::Read::read_exact(&mut file, &mut magic));
+    let read = fs.open_read(name).and_then(|file| read_full(file.as_ref(), 0, &mut magic));
     read.is_ok() && magic == [0x28, 0xB5, 0x2F, 0xFD]
+}
+
+/// The directories in a directory, in byte order.
+fn dirs_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(dir)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut dirs: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
+    dirs.sort();
+    Ok(dirs)
 }
 
 fn dir_of(artifact: &Artifact) -> Option<PathBuf> {
