@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sessiond::daemon::{
-    JsonlOptions, JsonlStorage, MemoryStorage, RepairArgs, StoreChoice, VerifyArgs, main_repair, main_verify,
-    serve,
+    JsonlOptions, JsonlStorage, MemoryStorage, RepairArgs, StoreChoice, VerifyArgs, canonical_path,
+    main_repair, main_verify, serve,
 };
 use sessiond::disk::lock::Holder;
 use sessiond::replay::{Recorder, Recording, ReplayArgs, main_replay};
 use sessiond::rpc::storage::Storage;
-use sessiond::rpc::{Clock, IdSource, Settings, WireLimits, schema};
+use sessiond::rpc::{CanonicalPath, Clock, IdSource, Settings, WireLimits, schema};
 use sessiond::session::{Invariants, Limits};
 use sessiond::stdio::{StderrLog, take_stdio};
 use tracing_subscriber::filter::LevelFilter;
@@ -256,6 +256,7 @@ fn settings(args: &ServeArgs) -> Result<Settings, String> {
         },
         clock: args.clock.clone(),
         ids: args.ids.clone(),
+        canonical: CanonicalPath(canonical_path),
     })
 }
 

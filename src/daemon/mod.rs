@@ -5,6 +5,7 @@ mod jsonl;
 mod maintain;
 mod memory;
 mod owner;
+mod paths;
 mod signals;
 
 pub use choice::StoreChoice;
@@ -12,3 +13,4 @@ pub use jsonl::{JsonlOptions, JsonlStorage};
 pub use maintain::{RepairArgs, VerifyArgs, main_repair, main_verify};
 pub use memory::MemoryStorage;
 pub use owner::{DaemonError, serve};
+pub use paths::canonical_path;

@@ -10,7 +10,7 @@
 //! rewrite of the surface (compaction, pruning) hides nothing that a person saw (ACP 13).
 //!
 //! Payloads are unchecked here and texts are copied as JSON text. A value that ACP cannot carry is
-//! left out; nothing a log can hold makes an update that ACP's schema refuses.
+//! left out, half of a surrogate pair is shown as U+FFFD; nothing a log can hold makes an update that ACP's schema refuses.
 
 mod calls;
 mod content;
@@ -24,6 +24,7 @@ mod split;
 mod tail;
 mod time;
 mod tools;
+mod unicode;
 mod update;
 
 pub use driver::{Follower, Replay};
