@@ -5,8 +5,11 @@
 //! ```text
 //! json <- log <- view <- session <- rpc <- stdio <- daemon <- main
 //! json, log <- disk <- daemon
+//! json, rpc <- client
 //! ```
 
+#[cfg(feature = "client")]
+pub mod client;
 pub mod daemon;
 pub mod disk;
 pub mod json;

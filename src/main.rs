@@ -1,17 +1,19 @@
-//! The command line of `sessiond`.
+//! The command line of `sessiond`: flags in, exit code out. What it does is in the library.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use etcetera::BaseStrategy;
-use sessiond::daemon::{JsonlOptions, JsonlStorage, MemoryStorage, serve};
+use sessiond::daemon::{
+    JsonlOptions, JsonlStorage, MemoryStorage, RepairArgs, StoreChoice, VerifyArgs, canonical_path,
+    main_repair, main_verify, serve,
+};
 use sessiond::disk::lock::Holder;
 use sessiond::replay::{Recorder, Recording, ReplayArgs, main_replay};
 use sessiond::rpc::storage::Storage;
-use sessiond::rpc::{Clock, IdSource, Settings, WireLimits, schema};
+use sessiond::rpc::{CanonicalPath, Clock, IdSource, Settings, WireLimits, schema};
 use sessiond::session::{Invariants, Limits};
 use sessiond::stdio::{StderrLog, take_stdio};
 use tracing_subscriber::filter::LevelFilter;
@@ -41,6 +43,10 @@ enum Command {
     Replay(ReplayArgs),
     /// Print the JSON Schema of every method, notification and error.
     Schema(SchemaArgs),
+    /// List what is wrong with stored sessions, without changing anything.
+    Verify(VerifyArgs),
+    /// Mend a stored session, or keep the sound part of a damaged one.
+    Repair(RepairArgs),
 }
 
 #[derive(Args)]
@@ -52,7 +58,7 @@ struct SchemaArgs {
 
 #[derive(Args)]
 struct ServeArgs {
-    /// Where sessions are kept: memory: or jsonl:DIR.
+    /// Where sessions are kept: memory: or jsonl:DIR; by default files in the user's state directory.
     #[arg(long, value_name = "STORE", env = "SESSIOND_STORE")]
     store: Option<String>,
     /// Write the conversation to FILE as a transcript.
@@ -91,7 +97,7 @@ struct LimitArgs {
     /// Bytes of a line, in or out.
     #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = at_least::<64, { 1 << 30 }>)]
     max_message_bytes: usize,
-    /// Bytes of one encoded event.
+    /// Bytes of one encoded event; by default 16 MiB, or what fits into a line.
     #[arg(long, value_name = "BYTES", value_parser = at_least::<64, { 1 << 30 }>)]
     max_event_bytes: Option<usize>,
     /// Nesting in an event's data.
@@ -122,6 +128,8 @@ fn main() -> ExitCode {
             let _ = std::io::stdout().flush();
             code
         }
+        Command::Verify(args) => reported(|out, err, progress| main_verify(args, out, err, progress)),
+        Command::Repair(args) => reported(|out, err, progress| main_repair(args, out, err, progress)),
         Command::Schema(args) => match write_schema(args.out.as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
             // A reader that has seen enough.
@@ -132,6 +140,15 @@ fn main() -> ExitCode {
             }
         },
     }
+}
+
+/// Runs a command that reports on stdout and, when stderr is a terminal, shows there how far it is.
+fn reported(
+    run: impl FnOnce(&mut dyn Write, &mut dyn Write, Option<Box<dyn Write>>) -> ExitCode,
+) -> ExitCode {
+    let stderr = std::io::stderr();
+    let progress = stderr.is_terminal().then(|| Box::new(std::io::stderr()) as Box<dyn Write>);
+    run(&mut std::io::BufWriter::new(std::io::stdout().lock()), &mut std::io::stderr(), progress)
 }
 
 fn write_schema(out: Option<&Path>) -> std::io::Result<()> {
@@ -175,9 +192,9 @@ fn run_serve(args: ServeArgs) -> ExitCode {
 fn start(args: ServeArgs, stdio: sessiond::stdio::Stdio) -> Result<(), Box<dyn std::error::Error>> {
     let settings = settings(&args)?;
     let recorder = args.record.as_deref().map(record_to).transpose()?;
-    match store(args.store.as_deref())? {
-        Store::Memory => serve(stdio, settings, |_, _| Box::new(MemoryStorage::default()), recorder)?,
-        Store::Jsonl(root) => {
+    match StoreChoice::resolve(args.store.as_deref())? {
+        StoreChoice::Memory => serve(stdio, settings, |_, _| Box::new(MemoryStorage::default()), recorder)?,
+        StoreChoice::Jsonl(root) => {
             let fixed = settings.clock.is_fixed();
             let options = JsonlOptions {
                 root,
@@ -193,27 +210,6 @@ fn start(args: ServeArgs, stdio: sessiond::stdio::Stdio) -> Result<(), Box<dyn s
         }
     }
     Ok(())
-}
-
-enum Store {
-    Memory,
-    Jsonl(PathBuf),
-}
-
-fn store(asked: Option<&str>) -> Result<Store, String> {
-    match asked {
-        Some("memory:") => Ok(Store::Memory),
-        Some(spec) => match spec.strip_prefix("jsonl:") {
-            Some(dir) if !dir.is_empty() => Ok(Store::Jsonl(PathBuf::from(dir))),
-            _ => Err(format!("{spec:?} is no store; write memory: or jsonl:DIR")),
-        },
-        None => {
-            let dirs = etcetera::choose_base_strategy()
-                .map_err(|error| format!("cannot find the user's state directory ({error}); give --store"))?;
-            let state = dirs.state_dir().unwrap_or_else(|| dirs.data_dir());
-            Ok(Store::Jsonl(state.join("sessiond").join("sessions")))
-        }
-    }
 }
 
 /// What other processes are told of us when they find a session locked.
@@ -260,6 +256,7 @@ fn settings(args: &ServeArgs) -> Result<Settings, String> {
         },
         clock: args.clock.clone(),
         ids: args.ids.clone(),
+        canonical: CanonicalPath(canonical_path),
     })
 }
 

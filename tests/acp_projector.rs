@@ -133,7 +133,7 @@ fn a_user_message_is_a_chunk_per_block_and_injections_are_none() {
         update(0, "user_message_chunk", &format!(r#""messageId":"u","content":{content}"#), "")
     };
     let expected = [
-        chunk(0, "user_message_chunk", "u", "a\\u2028\\ud83d"),
+        chunk(0, "user_message_chunk", "u", "a\\u2028\\ufffd"),
         part(r#"{"type":"image","data":"AA==","mimeType":"image/png"}"#),
         part(r#"{"type":"resource_link","uri":"attachment:x","name":"image"}"#),
         part(r#"{"type":"resource","resource":{"uri":"file:///a","text":"t"}}"#),
@@ -365,7 +365,7 @@ fn plan_title_and_usage_are_told_once_at_the_end() {
     let plan = r#""entries":[{"content":"a","priority":"medium","status":"in_progress"},{"content":"b","priority":"medium","status":"pending"}]"#;
     let expected = [
         update(2, "plan", plan, ""),
-        update(8, "session_info_update", r#""title":"\ud83dNew","updatedAt":"1970-01-01T00:00:01.007Z""#, ""),
+        update(8, "session_info_update", r#""title":"\ufffdNew","updatedAt":"1970-01-01T00:00:01.007Z""#, ""),
         update(6, "usage_update", r#""used":4327,"size":200"#, ""),
     ];
     assert_eq!(replay(&log(&events), PLAIN), expected);

@@ -330,16 +330,25 @@ fn fault_plans_are_read_from_a_file_and_used_up() {
     let plan = dir.path().join("plan");
     let fs = FaultFs::with_file(Arc::new(RecordingFs::new()), plan.clone());
     let try_it = |name: &str| fs.create_dir(Path::new(name)).err().as_ref().and_then(errno_name);
+    // Lines are added, as the replay tool does; each is taken once, and only when it is whole.
+    let add = |text: &str| {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&plan).unwrap();
+        std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+    };
     assert_eq!(try_it("a"), None);
-    std::fs::write(&plan, "create_dir +1 ENOSPC\n").unwrap();
+    add("create_dir +1 ENOSPC\n");
     assert_eq!(try_it("b"), None);
-    assert!(!plan.exists());
     assert_eq!(try_it("c"), Some("ENOSPC"));
     assert_eq!(try_it("c"), None);
-    std::fs::write(&plan, "any EIO *\n").unwrap();
+    add("nonsense\ncreate_dir EIO\ncreate_dir ENO");
+    assert_eq!(try_it("e"), Some("EIO"));
+    assert_eq!(try_it("e"), None);
+    add("SPC\n");
+    assert_eq!(try_it("f"), Some("ENOSPC"));
+    add("any EIO *\n");
     assert_eq!(try_it("d"), Some("EIO"));
     assert_eq!(try_it("d"), Some("EIO"));
-    std::fs::write(&plan, "clear\n").unwrap();
+    add("clear\n");
     assert_eq!(try_it("d"), None);
     for bad in ["write", "write EWHAT", "scribble EIO", "write 1 EIO", "write +x EIO", "write short:x"] {
         assert!(parse_plan(bad).is_err(), "{bad}");

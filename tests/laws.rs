@@ -9,11 +9,15 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use sessiond::log::Offset;
+use sessiond::json::Json;
+use sessiond::log::{Offset, read_event};
 use sessiond::rpc::WireError;
-use sessiond::session::{Command, Expect, Interrupt, Invariants, Limits, OnOpenTurn, Outcome, Refusal};
+use sessiond::session::{
+    Candidate, Command, Expect, History, Interrupt, Invariants, Limits, OnOpenTurn, Outcome, Refusal,
+    Restore, Rules,
+};
 use sessiond::view::View;
-use support::bench::{Bench, Event, Making, Seen, array, messages, offset, seq};
+use support::bench::{Bench, Event, Making, Seen, array, messages, offset, plain_header, seq};
 use support::traffic::{Act, KINDS, OPTIONAL, REQUIRED, event_of, user};
 
 /// What a wrong event can be told, by the rule or else by the code.
@@ -232,6 +236,19 @@ proptest! {
         bench.create("planted", Making { seed: Some(&seed), invariants: mode(enforce), ..Making::default() }).unwrap();
         prop_assert_eq!(&seen_at(&bench, "planted", all.lines.len() as u64), all);
         prop_assert_eq!(bench.session("planted").invariants(), bench.session("s").invariants());
+        // Read back from storage it is the same log, and nothing is added.
+        let mut history = History::default();
+        let rules = Rules { vocabulary: bench.store.vocabulary(), limits: bench.store.limits() };
+        for line in &all.lines {
+            let (value, checks) = Json::parse(line).unwrap();
+            let (_, time, draft) = read_event(value, checks.loose).unwrap();
+            history.admit_stored(&Candidate::stored(draft, value, checks), time, rules).unwrap();
+        }
+        let header = plain_header("restored");
+        let restore = Restore { header, inherited: Offset::ZERO, history, invariants: mode(enforce) };
+        bench.execute(Command::Restore(restore)).unwrap();
+        prop_assert_eq!(&bench.seen("restored"), all);
+        prop_assert_eq!(bench.session("restored").invariants(), bench.session("s").invariants());
         // What was never written can be taken back, to any length.
         let mut length = all.lines.len() as u64;
         while length > 0 {

@@ -3,6 +3,7 @@
 //! ```text
 //! json <- log <- view <- session <- rpc <- stdio <- daemon <- main
 //! json, log <- disk <- daemon
+//! json, rpc <- client
 //! ```
 //!
 //! Reads the source as text, comments and strings taken out. Beside the edges: what the inner rooms
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Each room with the rooms that it may name.
-const ROOMS: [(&str, &[&str]); 9] = [
+const ROOMS: [(&str, &[&str]); 10] = [
     ("json", &[]),
     ("log", &["json"]),
     ("view", &["json", "log"]),
@@ -24,6 +25,8 @@ const ROOMS: [(&str, &[&str]); 9] = [
     // Bytes and lines only; the picture would let it name rpc.
     ("stdio", &["rpc"]),
     ("disk", &["json", "log"]),
+    // The other end of the pipes: it knows the wire, and no store.
+    ("client", &["json", "rpc"]),
     // Judges any daemon, so it knows none.
     ("replay", &[]),
     ("daemon", &["json", "log", "view", "session", "rpc", "stdio", "disk", "replay"]),

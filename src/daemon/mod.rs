@@ -1,10 +1,16 @@
 //! Wiring: the protocol, the store's backend, the standard streams, signals and the order of an end.
 
+mod choice;
 mod jsonl;
+mod maintain;
 mod memory;
 mod owner;
+mod paths;
 mod signals;
 
+pub use choice::StoreChoice;
 pub use jsonl::{JsonlOptions, JsonlStorage};
+pub use maintain::{RepairArgs, VerifyArgs, main_repair, main_verify};
 pub use memory::MemoryStorage;
 pub use owner::{DaemonError, serve};
+pub use paths::canonical_path;

@@ -66,7 +66,11 @@ fn is_regular(fs: &dyn FileSystem, log: &LogPath) -> bool {
 fn remove_files(fs: &dyn FileSystem, log: &LogPath) -> io::Result<()> {
     let dir = log.session_dir();
     unlink(fs, log.log())?;
-    fs.sync_dir(&dir)?;
+    // An earlier attempt may have come as far as the directory.
+    match fs.sync_dir(&dir) {
+        Err(error) if is_absent(&error) => return Ok(()),
+        synced => synced?,
+    }
     // The other encoding's log, should there be one, comes by itself, with its lock.
     let is_log = |name: &OsStr| Encoding::of_file_name(name).is_some();
     for entry in fs.list_dir(&dir)? {
@@ -85,12 +89,13 @@ fn is_own(name: &OsStr) -> bool {
         let middle = middle.and_then(|rest| rest.strip_suffix(".tmp"));
         middle.is_some_and(|hex| hex.len() == 12 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
     };
-    let cut_of = |stem: &str| name.strip_prefix(stem).is_some_and(|rest| rest.starts_with(".cut-"));
+    let kept = |rest: &str| rest.starts_with(".cut-") || rest.starts_with(".backup-");
+    let kept_of = |stem: &str| name.strip_prefix(stem).is_some_and(kept);
     let logs = [Encoding::Plain, Encoding::Zstd].map(Encoding::file_name);
     name == OWNER_FILE
         || name == SUMMARY_FILE
         || temp_of(SUMMARY_FILE)
-        || logs.iter().any(|log| name == *log || temp_of(log) || cut_of(log))
+        || logs.iter().any(|log| name == *log || temp_of(log) || kept_of(log))
 }
 
 fn unlink(fs: &dyn FileSystem, path: PathBuf) -> io::Result<()> {

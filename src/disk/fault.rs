@@ -125,14 +125,23 @@ fn parse_line(line: &str) -> Option<Option<Fault>> {
 struct Plan {
     faults: Vec<Fault>,
     done: Vec<Op>,
-    file: Option<PathBuf>,
+    file: Option<PlanFile>,
+}
+
+/// A plan that another process goes on writing.
+struct PlanFile {
+    path: PathBuf,
+    /// How many bytes of it have been taken.
+    taken: usize,
 }
 
 impl Plan {
     /// What hits this operation, if anything. Each operation uses up at most one fault.
     fn meet(&mut self, op: Op) -> Option<Effect> {
-        self.read_file();
-        self.done.push(op);
+        match &mut self.file {
+            Some(_) => self.read_file(),
+            None => self.done.push(op), // nobody can ask a daemon
+        }
         let mut hit = None;
         for (index, fault) in self.faults.iter_mut().enumerate() {
             let fits = fault.op.is_none_or(|wanted| wanted == op);
@@ -150,22 +159,25 @@ impl Plan {
         Some(fault.effect)
     }
 
-    /// Takes the faults that another process has left in the plan's file, and removes it.
+    /// Takes the lines that were added to the plan's file since the last look.
     fn read_file(&mut self) {
-        let Some(text) = self.file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()) else {
-            return;
-        };
-        if let Some(file) = &self.file {
-            let _ = std::fs::remove_file(file);
-        }
-        for fault in parse_plan(&text).unwrap_or_default() {
-            match fault {
-                Some(fault) => self.faults.push(fault),
-                None => self.faults.clear(),
+        let Some(file) = &mut self.file else { return };
+        let Ok(bytes) = std::fs::read(&file.path) else { return };
+        let added = bytes.get(file.taken..).unwrap_or_default();
+        // A line without its end is still being written.
+        let Some(end) = memchr::memrchr(b'\n', added) else { return };
+        file.taken += end + 1;
+        let text = String::from_utf8_lossy(added.get(..end).unwrap_or_default()).into_owned();
+        for line in text.lines() {
+            match parse_plan(line) {
+                Ok(faults) => faults.into_iter().for_each(|fault| match fault {
+                    Some(fault) => self.faults.push(fault),
+                    None => self.faults.clear(),
+                }),
+                // Loudly: a test whose fault never happens proves nothing.
+                Err(error) => tracing::error!(%error, "a fault was left out"),
             }
         }
-        // The file is not an operation of the store; what was counted before it no longer matters to anybody.
-        self.done.clear();
     }
 }
 
@@ -200,12 +212,12 @@ impl FaultFs {
         Self { inner, switch: Switch::default() }
     }
 
-    /// Faults come from a file, looked at before every operation and removed once read. Whoever writes it should
-    /// rename it into place whole.
+    /// Faults come from a file to which another process appends lines, looked at before every operation. A line
+    /// that is no fault is left out, with a word on stderr.
     #[must_use]
-    pub fn with_file(inner: Arc<dyn FileSystem>, file: PathBuf) -> Self {
+    pub fn with_file(inner: Arc<dyn FileSystem>, path: PathBuf) -> Self {
         let fs = Self::new(inner);
-        fs.switch.with(|plan| plan.file = Some(file));
+        fs.switch.with(|plan| plan.file = Some(PlanFile { path, taken: 0 }));
         fs
     }
 

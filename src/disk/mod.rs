@@ -3,11 +3,11 @@
 //! It knows bytes, lengths and names, and nothing of commands or methods. Lowest first: [`fs`] is the seam to the
 //! file system with [`os`] behind it and two doubles beside it ([`fault`], [`record`] with [`crash`]); [`paths`] turns ids into
 //! names; [`lock`] owns a log; [`zstd`] and [`lines`] read frames and lines; [`write`](mod@write) appends and syncs;
-//! [`publish`] gives a new log its name.
+//! [`publish`] gives a new log its name, [`replace`] puts a repaired one in the place of a damaged one.
 //!
 //! Reading: [`read`] gives the events of a log to its caller and says how the log ends, with [`damage`] for what is wrong
 //! and [`legacy`] for old shapes; [`find`] knows where a session lies, [`list`] and [`catalogue`] show all of them,
-//! [`summary`] saves reading them for that; [`salvage`] keeps what is cut off, [`delete`](mod@delete) removes.
+//! [`summary`] saves reading them for that; [`salvage`] keeps what is cut off or replaced, [`delete`](mod@delete) removes.
 
 pub mod catalogue;
 pub mod crash;
@@ -29,6 +29,7 @@ pub mod read;
 mod read_plain;
 mod read_zstd;
 pub mod record;
+pub mod replace;
 mod row;
 mod rows;
 pub mod salvage;

@@ -91,10 +91,7 @@ impl Publisher {
     ) -> Result<LogWriter, PublishError> {
         self.make_dirs(path)?;
         let log = path.log();
-        let random = uuid::Uuid::new_v4().simple().to_string();
-        let mut temp = log.clone().into_os_string();
-        temp.push(format!(".{}.tmp", random.get(..12).unwrap_or(&random)));
-        let temp = PathBuf::from(temp);
+        let temp = temp_name(&log);
         let file = self.fs.create_new(&temp).map_err(step("create the file"))?;
         let answer = self.fill_and_link(&file, content, &temp, &log);
         let published = answer.and_then(|len| {
@@ -177,11 +174,19 @@ impl Publisher {
     }
 }
 
-fn step(step: &'static str) -> impl FnOnce(io::Error) -> PublishError {
+/// A name beside a log that nobody else has thought of; readers ignore it.
+pub(super) fn temp_name(log: &Path) -> PathBuf {
+    let random = uuid::Uuid::new_v4().simple().to_string();
+    let mut temp = log.as_os_str().to_owned();
+    temp.push(format!(".{}.tmp", random.get(..12).unwrap_or(&random)));
+    PathBuf::from(temp)
+}
+
+pub(super) fn step(step: &'static str) -> impl FnOnce(io::Error) -> PublishError {
     move |source| PublishError::Io { step, source }
 }
 
-fn write_all(file: &dyn File, bytes: &[u8]) -> Result<u64, PublishError> {
+pub(super) fn write_all(file: &dyn File, bytes: &[u8]) -> Result<u64, PublishError> {
     let mut rest = bytes;
     while !rest.is_empty() {
         match file.append(rest) {
@@ -194,7 +199,7 @@ fn write_all(file: &dyn File, bytes: &[u8]) -> Result<u64, PublishError> {
     Ok(bytes.len() as u64)
 }
 
-fn copy_all(file: &dyn File, source: &dyn File, from: u64, to: u64) -> Result<u64, PublishError> {
+pub(super) fn copy_all(file: &dyn File, source: &dyn File, from: u64, to: u64) -> Result<u64, PublishError> {
     let mut at = from;
     while at < to {
         match file.copy_from(source, at, to - at) {

@@ -34,15 +34,18 @@ impl Mend {
     }
 }
 
-/// Why a write failed. Nothing of it counts as written.
+/// Why a write failed. Nothing of it counts as written, but for [`Unsynced`](Self::Unsynced).
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The log could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// What the mending cut could not be made durable.
+    /// The cut of a torn end could not be made durable, so nothing was written.
     #[error(transparent)]
     Sync(#[from] SyncError),
+    /// Everything was written, and counts so; only it could not be made durable.
+    #[error("{0}")]
+    Unsynced(#[source] SyncError),
     /// The events could not be compressed.
     #[error(transparent)]
     Frame(#[from] FrameError),
@@ -67,7 +70,11 @@ pub struct SessionFile {
     lost: bool,
     /// The lines to write again.
     lost_lines: Vec<u8>,
+    /// What mending wrote in front of the lines and is not durable yet: it must be written again with them.
+    unsynced_mend: Vec<u8>,
     mend: Mend,
+    /// What the mend cuts is saved.
+    tail_saved: bool,
     header_line: Option<String>,
     notes: Vec<String>,
     /// The file is the header line and then the very lines of memory, so that a fork may copy its bytes.
@@ -124,7 +131,9 @@ impl SessionFile {
             unsynced_frames,
             lost,
             lost_lines,
+            unsynced_mend: Vec::new(),
             mend,
+            tail_saved: false,
             header_line: None,
             notes: Vec::new(),
             verbatim,
@@ -194,8 +203,10 @@ impl SessionFile {
             self.append_from(log)?;
         }
         if self.lost && self.path.encoding() == Encoding::Plain {
-            let lines: Vec<&str> = log.lines(self.durable, self.written).collect();
-            self.lost_lines = lines.concat().into_bytes();
+            self.lost_lines = self.unsynced_mend.clone();
+            for lines in log.lines(self.durable, self.written) {
+                self.lost_lines.extend_from_slice(lines.as_bytes());
+            }
         }
         Ok(())
     }
@@ -237,11 +248,17 @@ impl SessionFile {
     pub fn mend_and_write(&mut self, log: &Log) -> Result<(), FileError> {
         if let Some(at) = self.mend.cut_at {
             let (log, end) = (self.path.log(), self.writer.committed_len());
-            let saved = save_cut(self.fs.as_ref(), &log, self.writer.file().as_ref(), at, end);
-            let saved = saved.map_err(FileError::Save)?;
-            let name = saved.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            self.notes.push(format!("what was cut off the log is kept beside it in {name}"));
-            self.writer.cut(at)?;
+            if !self.tail_saved {
+                let saved = save_cut(self.fs.as_ref(), &log, self.writer.file().as_ref(), at, end);
+                let saved = saved.map_err(FileError::Save)?;
+                self.tail_saved = true;
+                let name = saved.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                self.notes.push(format!("what was cut off the log is kept beside it in {name}"));
+            }
+            if end > at {
+                self.writer.cut(at)?;
+            }
+            // Else it is cut already, and only that was not made durable.
             self.writer.sync(|_| io::empty())?;
             self.mend.cut_at = None;
         }
@@ -255,15 +272,28 @@ impl SessionFile {
                 self.mend.first = first;
                 return Err(error);
             }
+            if self.path.encoding() == Encoding::Plain {
+                self.unsynced_mend = first;
+            }
         }
         self.write(log)?;
-        self.sync_all()?;
+        self.sync_all().map_err(FileError::Unsynced)?;
         Ok(())
+    }
+
+    /// Cuts off what a failed write has left, if anything.
+    pub fn recover(&mut self) -> Result<(), FileError> {
+        Ok(self.writer.recover()?)
     }
 
     /// Begins to make everything written durable; with the job come the bytes that it may have to write
     /// again. After a failed sync, [`Self::write`] must have been called since.
     pub fn start_sync(&mut self) -> Option<(SyncJob, Vec<u8>)> {
+        let unsynced = self.writer.durable_len() < self.writer.committed_len();
+        let plain = self.path.encoding() == Encoding::Plain;
+        if plain && self.lost && unsynced && self.lost_lines.is_empty() {
+            return None; // the next write brings what is to be written again
+        }
         match self.writer.start_sync() {
             SyncStart::Nothing | SyncStart::Busy => None,
             SyncStart::Job(job) => {
@@ -284,6 +314,7 @@ impl SessionFile {
         self.lost = result.is_err();
         result?;
         (self.durable, self.lost_lines) = (self.syncing, Vec::new());
+        self.unsynced_mend.clear();
         let unsynced = (self.writer.committed_len() - self.writer.durable_len()) as usize;
         let synced = self.unsynced_frames.len().saturating_sub(unsynced);
         self.unsynced_frames.drain(..synced);
@@ -297,7 +328,7 @@ impl SessionFile {
                 let done = job.run(&mut tail.as_slice() as &mut dyn Read);
                 self.finish_sync(done)
             }
-            None if self.is_syncing() => Err(SyncError::Lost),
+            None if self.is_syncing() || self.lost => Err(SyncError::Lost),
             None => {
                 self.durable = self.written;
                 Ok(self.durable)

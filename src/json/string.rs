@@ -104,10 +104,10 @@ impl<'a> JsonStr<'a> {
 
 impl PartialEq for JsonStr<'_> {
     fn eq(&self, other: &Self) -> bool {
-        match (self.plain(), other.plain()) {
-            (Some(a), Some(b)) => a == b,
-            _ => self.units().eq(other.units()),
+        if self.escaped || other.escaped {
+            return self.units().eq(other.units());
         }
+        self.text == other.text
     }
 }
 

@@ -10,8 +10,9 @@ use super::greeting::InitializeResult;
 use super::params::*;
 use super::results::*;
 
-/// The methods of the daemon.
-#[rpc(server)]
+/// The methods of the daemon. (`request` and `notification` are names of the client's own trait.)
+#[cfg_attr(feature = "client", rpc(server, client))]
+#[cfg_attr(not(feature = "client"), rpc(server))]
 pub trait SessionApi {
     /// ACP's handshake; fixes the dialect.
     #[method(name = "initialize", with_extensions)]
@@ -55,7 +56,7 @@ pub trait SessionApi {
 
     /// The model request as the log reconstructs it.
     #[method(name = "session/request", aliases = ["_session/request"], with_extensions)]
-    fn request(&self, params: ThroughParams) -> RpcResult<RequestResult>;
+    fn model_request(&self, params: ThroughParams) -> RpcResult<RequestResult>;
 
     /// A live session's state.
     #[method(name = "session/info", aliases = ["_session/info"], with_extensions)]

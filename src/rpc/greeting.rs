@@ -10,7 +10,7 @@ use super::connection::Dialect;
 use super::shapes::AnyObject;
 
 /// What the client can show; ACP's other members are passed over.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientCapabilities {
     /// Parts of a session that the client shows.
@@ -21,7 +21,7 @@ pub struct ClientCapabilities {
 }
 
 /// Parts of a session that the client shows.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientSession {
     /// An object: compactions are told as updates.
@@ -33,7 +33,7 @@ pub struct ClientSession {
 }
 
 /// The client's `_meta`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientExtension {
     /// What the client asks of this daemon.
@@ -41,7 +41,7 @@ pub struct ClientExtension {
 }
 
 /// What a client asks of this daemon. Null is absence.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientWishes {
     /// How params and results are spelled; native when left out.

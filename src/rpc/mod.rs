@@ -13,6 +13,7 @@ pub mod greeting;
 mod methods;
 mod misfit;
 pub mod params;
+mod paths;
 mod raw;
 mod replaying;
 pub mod results;
@@ -25,11 +26,14 @@ mod turn;
 mod waiting;
 
 pub use ambient::{Clock, IdSource, iso8601};
+#[cfg(feature = "client")]
+pub use api::SessionApiClient;
 pub use api::SessionApiServer;
 pub use connection::{DeclaredType, Dialect, Notice, UPDATE};
 pub use envelope::{EnvelopeFault, Incoming, Member, Request};
 pub use error::{Code, WireError};
 pub use methods::METHODS;
+pub use paths::CanonicalPath;
 pub use raw::RawJson;
 pub use server::Server;
 pub use service::{Settings, WireLimits};

@@ -21,7 +21,7 @@ macro_rules! params {
     (@ [$($strict:ident)?] $(#[doc = $doc:literal])* $name:ident
         { $($(#[$attr:meta])* $field:ident : $type:ty,)* }) => {
         $(#[doc = $doc])*
-        #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+        #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "camelCase" $(, $strict)?)]
         #[allow(missing_docs)]
         pub struct $name {
@@ -167,7 +167,7 @@ params! {
 }
 
 /// One event of a batch.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct BatchEvent {

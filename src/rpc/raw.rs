@@ -31,6 +31,19 @@ impl RawJson {
     }
 }
 
+/// `null`.
+impl Default for RawJson {
+    fn default() -> Self {
+        Self(RawValue::NULL.to_owned())
+    }
+}
+
+impl From<serde_json::Value> for RawJson {
+    fn from(value: serde_json::Value) -> Self {
+        Self::from_text(value.to_string())
+    }
+}
+
 impl JsonSchema for RawJson {
     fn schema_name() -> Cow<'static, str> {
         "Any".into()

@@ -17,7 +17,7 @@ use super::replaying::{Streaming, Streams};
 use super::service::{Call, Found, Next, Service, Settings, Slot, notify};
 use super::storage::{Job, JobResult, Storage, Written};
 use super::turn::{Fate, Touched, refuse_lines};
-use super::waiting::{Queue, Undo, Waiting};
+use super::waiting::{Lines, Queue, Undo, Waiting};
 use crate::json::{Json, Scratch, escape_separators, quote};
 use crate::log::{Seq, SessionId};
 
@@ -182,7 +182,8 @@ impl Server {
 
     fn request(&mut self, request: &Request<'_>, line: &str, from: From) {
         let Some(service) = self.service.as_mut() else { return };
-        if self.direct && !matches!(from, From::Job(_)) && self.queue.is_empty() && is_append(request) {
+        let free = || self.queue.is_empty() || appended_to(request).is_some_and(|id| self.queue.is_free(id));
+        if self.direct && matches!(from, From::Client) && is_append(request) && free() {
             service.connection.fixed = true;
             let mark = service.out.len();
             let done = catch_unwind(AssertUnwindSafe(|| append_direct(service, request)));
@@ -293,7 +294,7 @@ impl Server {
                 let undo = undo.map_or(Undo::Nothing, Undo::Close);
                 let mut names = names;
                 names.extend(job.session().map(|id| id.as_str().to_owned()));
-                let ticket = self.queue.wait(Waiting::Hold { lines, names, undo });
+                let ticket = self.queue.wait(Waiting::Hold { lines: lines.into(), names, undo });
                 service.storage.start(ticket, job);
             }
             Next::Durable => {
@@ -422,7 +423,8 @@ impl Server {
         for (slot, lines) in taken.durable {
             let Some(Touched { id, .. }) = touched.get(slot) else { continue };
             // Later requests of the session need not wait: only this answer does.
-            let ticket = self.queue.wait(Waiting::Hold { lines, names: Vec::new(), undo: Undo::Nothing });
+            let (lines, names) = (lines.into(), Vec::new());
+            let ticket = self.queue.wait(Waiting::Hold { lines, names, undo: Undo::Nothing });
             service.storage.start(ticket, Job::Sync(id.clone()));
         }
         service.turn.reuse(touched, settling);
@@ -454,20 +456,44 @@ impl Server {
             Some(Waiting::Rerun { line, found, .. }) => self.take(&line, From::Job((result, found))),
             Some(Waiting::Hold { lines, undo, .. }) => {
                 let Some(service) = self.service.as_mut() else { return };
-                let JobResult::Kept(Err(error)) = result else { return service.out.push_str(&lines) };
+                let JobResult::Kept(Err(error)) = result else { return self.let_out(&lines) };
                 match undo {
+                    // Only answers that promise stable storage are refused.
+                    Undo::Retract(..) if error.is_committed() => {
+                        return let_out_committed(&lines, &error.into(), &mut service.out);
+                    }
                     Undo::Nothing => {}
                     Undo::Close(id) => drop(service.forget(id.as_str())),
                     Undo::Retract(id, from) => service.retract(&id, from),
                 }
-                refuse_lines(&lines, &error.into(), &mut service.out);
+                refuse_lines(&lines.text, &error.into(), &mut service.out);
             }
             Some(Waiting::Nobody { .. }) | None => {
+                if let JobResult::Kept(Err(error)) = &result {
+                    tracing::error!(?error, "a session that nobody asked to close was not stored whole");
+                }
                 // A load that nobody waits for must not keep the session.
                 if let (JobResult::Loaded(Ok(loaded)), Some(service)) = (result, self.service.as_mut()) {
                     service.abandon(loaded.header.id);
                 }
             }
+        }
+    }
+
+    /// Lets lines go that have waited for their file: what was committed comes before how far it is
+    /// durable, and that before the answers that promise it.
+    fn let_out(&mut self, lines: &Lines) {
+        let split = lines.durable.first().map_or(lines.text.len(), |answer| answer.start);
+        let (told, promised) = lines.text.split_at_checked(split).unwrap_or((&lines.text, ""));
+        if let Some(out) = self.output() {
+            out.push_str(told);
+        }
+        if promised.is_empty() {
+            return;
+        }
+        self.tell_durable();
+        if let Some(out) = self.output() {
+            out.push_str(promised);
         }
     }
 
@@ -517,8 +543,25 @@ impl Service {
     }
 }
 
+/// Lets lines go of events that are committed though not durable.
+fn let_out_committed(lines: &Lines, error: &WireError, out: &mut String) {
+    let mut at = 0;
+    for answer in &lines.durable {
+        out.push_str(lines.text.get(at..answer.start).unwrap_or(""));
+        refuse_lines(lines.text.get(answer.clone()).unwrap_or(""), error, out);
+        at = answer.end;
+    }
+    out.push_str(lines.text.get(at..).unwrap_or(""));
+}
+
 fn is_append(request: &Request<'_>) -> bool {
     matches!(request.method.plain(), Some("session/append" | "_session/append"))
+}
+
+/// The session that an append names, where its id is written plainly.
+fn appended_to<'a>(request: &Request<'a>) -> Option<&'a str> {
+    let named = request.members.iter().find(|member| member.key.is("sessionId"))?;
+    named.value.as_str()?.plain()
 }
 
 /// The sessions that a request names; an empty name for the list of all.

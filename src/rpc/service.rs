@@ -10,6 +10,7 @@ use super::ambient::{Clock, IdSource};
 use super::connection::{Connection, Dialect, Notice};
 use super::error::{Code, WireError};
 use super::params::InvariantsMode;
+use super::paths::CanonicalPath;
 use super::raw::RawJson;
 use super::replaying::begin_update;
 use super::results::{Face, HeaderResult, Opened, Repaired};
@@ -56,6 +57,8 @@ pub struct Settings {
     pub clock: Clock,
     /// Where ids come from.
     pub ids: IdSource,
+    /// What a path is without symlinks.
+    pub canonical: CanonicalPath,
 }
 
 /// Why a method has no result yet.

@@ -271,6 +271,13 @@ pub enum StorageError {
     },
 }
 
+impl StorageError {
+    /// Whether only durability failed: what was written stays committed.
+    pub(super) fn is_committed(&self) -> bool {
+        matches!(self, Self::Failed { committed: true, .. })
+    }
+}
+
 /// No session of that id, which may be none, is stored.
 pub(super) fn not_stored(id: &str) -> WireError {
     let id: String = id.chars().take(300).collect();

@@ -6,6 +6,7 @@
 
 use super::error::WireError;
 use super::server::write_error;
+use super::waiting::Lines;
 use crate::json::Json;
 use crate::log::{Offset, SessionId};
 
@@ -49,7 +50,7 @@ pub(super) enum Fate {
 #[derive(Debug, Default)]
 pub(super) struct TakenOut {
     /// Lines of sessions that wait for their file.
-    pub(super) waiting: Vec<(usize, String)>,
+    pub(super) waiting: Vec<(usize, Lines)>,
     /// Answers that wait for stable storage.
     pub(super) durable: Vec<(usize, String)>,
 }
@@ -70,6 +71,11 @@ impl Turn {
         }
         self.touched.push(Touched { id: id.clone(), from });
         self.touched.len() - 1
+    }
+
+    /// The slot of a session that this turn has touched already.
+    pub(super) fn slot_of(&self, id: &str) -> Option<usize> {
+        self.touched.iter().position(|touched| touched.id.as_str() == id)
     }
 
     /// Output `start..end` stands or falls with that slot. Adjoining lines become one entry.
@@ -118,8 +124,16 @@ impl Settling {
             let lines = before.get(entry.start..entry.end).unwrap_or("");
             match fates.get(entry.slot) {
                 Some(Fate::Failed(error)) => refuse_lines(lines, error, out),
-                Some(Fate::Waits) => add(&mut taken.waiting, entry.slot, lines),
-                _ if entry.durable => add(&mut taken.durable, entry.slot, lines),
+                Some(Fate::Waits) => of_slot(&mut taken.waiting, entry.slot, |waiting: &mut Lines| {
+                    let start = waiting.text.len();
+                    waiting.text.push_str(lines);
+                    if entry.durable {
+                        waiting.durable.push(start..waiting.text.len());
+                    }
+                }),
+                _ if entry.durable => {
+                    of_slot(&mut taken.durable, entry.slot, |text: &mut String| text.push_str(lines));
+                }
                 _ => out.push_str(lines),
             }
             at = entry.end;
@@ -129,10 +143,14 @@ impl Settling {
     }
 }
 
-fn add(list: &mut Vec<(usize, String)>, slot: usize, lines: &str) {
+fn of_slot<T: Default>(list: &mut Vec<(usize, T)>, slot: usize, act: impl FnOnce(&mut T)) {
     match list.iter_mut().find(|(other, _)| *other == slot) {
-        Some((_, text)) => text.push_str(lines),
-        None => list.push((slot, lines.to_owned())),
+        Some((_, lines)) => act(lines),
+        None => {
+            let mut lines = T::default();
+            act(&mut lines);
+            list.push((slot, lines));
+        }
     }
 }
 

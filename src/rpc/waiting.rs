@@ -1,6 +1,7 @@
 //! Requests that cannot be answered yet: for a job, or for another request of their session.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 
 use super::service::Found;
 use super::storage::Ticket;
@@ -15,6 +16,20 @@ pub(super) enum Undo {
     Close(SessionId),
     /// The events from there on were never committed.
     Retract(SessionId, Offset),
+}
+
+/// Lines that wait for a job.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lines {
+    pub(super) text: String,
+    /// Where the answers lie that promise stable storage.
+    pub(super) durable: Vec<Range<usize>>,
+}
+
+impl From<String> for Lines {
+    fn from(text: String) -> Self {
+        Self { text, durable: Vec::new() }
+    }
 }
 
 /// A request that waits for a job.
@@ -32,7 +47,7 @@ pub(super) enum Waiting {
     /// Its response is ready and goes out when the job is done.
     Hold {
         /// The response and what goes out with it; a failure puts an error in the response's place.
-        lines: String,
+        lines: Lines,
         /// The session ids that it names.
         names: Vec<String>,
         /// What is taken back when the job fails.
@@ -76,6 +91,11 @@ impl Queue {
         self.jobs.is_empty() && self.behind.is_empty()
     }
 
+    /// Whether nothing waits for that session, nor a request for it behind another one.
+    pub(super) fn is_free(&self, id: &str) -> bool {
+        !self.busy.contains(id) && !self.named.contains_key(id)
+    }
+
     /// Whether a request that names these sessions must wait: for one of them, or for an older one
     /// that does. An empty name stands for the list of all sessions.
     pub(super) fn is_busy(&self, names: &[String]) -> bool {
@@ -93,10 +113,13 @@ impl Queue {
         self.bytes
     }
 
-    /// Whether a session's making is not answered yet: no line may name it.
+    /// Whether a session's making, or its last events, are not told yet: no line may name them.
     pub(super) fn is_untold(&self, id: &SessionId) -> bool {
-        let makes = |waiting: &Waiting| matches!(waiting, Waiting::Hold { undo: Undo::Close(made), .. } if made == id);
-        self.jobs.values().any(makes)
+        let holds = |waiting: &Waiting| match waiting {
+            Waiting::Hold { undo: Undo::Close(held) | Undo::Retract(held, _), .. } => held == id,
+            _ => false,
+        };
+        self.jobs.values().any(holds)
     }
 
     /// Puts a request behind the busy sessions.

@@ -85,6 +85,7 @@ pub struct Restore {
 /// Everything that changes a store.
 #[derive(Debug)]
 #[allow(missing_docs)]
+#[expect(clippy::large_enum_variant, reason = "made for one call and taken apart by it")]
 pub enum Command<'a> {
     New(New<'a>),
     Append(Append<'a>, Candidate<'a>),

@@ -45,7 +45,7 @@ pub(super) struct Nodes {
     messages: usize,
 }
 
-const BLOCK: usize = 64;
+const BLOCK: usize = 32;
 
 impl Nodes {
     pub(super) fn len(&self) -> usize {

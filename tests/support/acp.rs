@@ -1,4 +1,5 @@
 //! Logs for the projector's tests, and what it makes of them.
+#![allow(dead_code, unreachable_pub)]
 
 use sessiond::json::{Json, quote};
 use sessiond::log::{Log, Offset, read_event};

@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod client;
+pub mod daemon;
 pub mod traffic;
 
 use std::path::{Path, PathBuf};

@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::storage::{Shared, failed, sync_failed, write_failed};
+use super::storage::{Shared, failed, write_failed};
 use crate::disk::fs::File;
 use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::publish::{Piece, PublishError};
-use crate::disk::session_file::SessionFile;
-use crate::log::{Offset, Seq, SessionId, header_line};
+use crate::disk::session_file::{FileError, SessionFile};
+use crate::log::{Log, Offset, Seq, SessionId, header_line};
 use crate::rpc::storage::{Publication, StorageError, StoredSummary};
 use crate::session::Session;
 
@@ -95,16 +95,22 @@ fn exists(shared: &Shared, id: &SessionId) -> StorageError {
 /// Makes a session that is no longer live durable, leaves its summary and gives up its lock.
 pub(super) fn let_go(shared: &Shared, mut file: SessionFile, session: &Session) -> Kept {
     let log = session.history().log();
-    let kept = if file.needs_mending() || file.written() < log.len() {
-        file.mend_and_write(log).map_err(|error| write_failed(&error))
-    } else {
-        // Remembers what an earlier failed sync has put in doubt.
-        file.write(log).map_err(|error| write_failed(&error))
+    let settled = match settle(&mut file, log) {
+        // Once more, while memory has what the failed sync may have lost: afterwards nobody has.
+        Err(FileError::Unsynced(_)) => settle(&mut file, log),
+        settled => settled,
     };
-    kept?;
-    file.sync_all().map_err(|error| sync_failed(&error))?;
+    settled.map_err(|error| write_failed(&error))?;
     super::read::leave_summary(shared, &file, session);
     Ok(file.durable().last())
+}
+
+/// Writes everything that the log holds and makes it durable.
+fn settle(file: &mut SessionFile, log: &Log) -> Result<(), FileError> {
+    // What a failed write left behind may look like records that were refused.
+    file.recover()?;
+    // Also remembers what an earlier failed sync has put in doubt.
+    file.mend_and_write(log)
 }
 
 /// Removes a session's files; a file that was open comes back when that fails.
@@ -112,9 +118,9 @@ pub(super) fn delete(
     shared: &Shared,
     id: &SessionId,
     file: Option<SessionFile>,
-) -> Result<(), (Option<SessionFile>, StorageError)> {
+) -> Result<(), (Option<Box<SessionFile>>, StorageError)> {
     match super::read::delete(shared, id, file.as_ref()) {
         Ok(()) => Ok(()),
-        Err(error) => Err((file, error)),
+        Err(error) => Err((file.map(Box::new), error)),
     }
 }

@@ -16,7 +16,7 @@ pub(super) enum Witness {
 }
 
 /// Takes events into a history, as an append would.
-pub(super) struct Keeper<'r> {
+pub(in crate::daemon) struct Keeper<'r> {
     rules: Rules<'r>,
     history: History,
     witness: Witness,
@@ -29,7 +29,7 @@ pub(super) struct Keeper<'r> {
 
 impl<'r> Keeper<'r> {
     /// Ends the reading with the first event that the validator refuses.
-    pub(super) fn strict(rules: Rules<'r>) -> Self {
+    pub(in crate::daemon) fn strict(rules: Rules<'r>) -> Self {
         Self {
             rules,
             history: History::default(),
@@ -41,7 +41,7 @@ impl<'r> Keeper<'r> {
     }
 
     /// Notes what the validator refuses and takes it all the same.
-    pub(super) fn lenient(rules: Rules<'r>) -> Self {
+    pub(in crate::daemon) fn lenient(rules: Rules<'r>) -> Self {
         Self { lenient: true, ..Self::strict(rules) }
     }
 
@@ -53,7 +53,7 @@ impl<'r> Keeper<'r> {
         self.refused.as_deref()
     }
 
-    pub(super) fn into_history(self) -> History {
+    pub(in crate::daemon) fn into_history(self) -> History {
         self.history
     }
 

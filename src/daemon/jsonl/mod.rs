@@ -5,7 +5,10 @@
 
 mod keep;
 mod keeper;
+mod offline;
 mod read;
 mod storage;
 
+pub(super) use keeper::Keeper;
+pub(super) use offline::mend;
 pub use storage::{JsonlOptions, JsonlStorage};

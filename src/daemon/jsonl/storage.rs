@@ -69,8 +69,15 @@ struct Here {
     waiters: Vec<(Ticket, Offset)>,
     /// A group commit is due.
     windowed: bool,
-    /// The session is no longer live: the file goes once its sync has ended.
-    leaving: Option<(Ticket, Box<Session>)>,
+    /// What the file goes for once its sync has ended and nobody waits for another.
+    leaving: Option<Leaving>,
+}
+
+enum Leaving {
+    /// The session is no longer live.
+    Release(Ticket, Box<Session>),
+    /// It is to be removed.
+    Delete(Ticket),
 }
 
 /// Sessions on disk.
@@ -93,10 +100,20 @@ impl JsonlStorage {
     /// A store below a root directory, which is made with the first session.
     pub fn new(options: JsonlOptions, runtime: Handle, waker: Waker) -> Self {
         let os: Arc<dyn FileSystem> = Arc::new(OsFs::new(&options.root));
-        let fs: Arc<dyn FileSystem> = match options.fault_file {
-            Some(file) => Arc::new(FaultFs::with_file(os, file)),
+        let fs: Arc<dyn FileSystem> = match &options.fault_file {
+            Some(file) => Arc::new(FaultFs::with_file(os, file.clone())),
             None => os,
         };
+        Self::over(fs, options, runtime, waker)
+    }
+
+    /// The same over another file system: one that fails or remembers, for tests.
+    pub fn over(
+        fs: Arc<dyn FileSystem>,
+        options: JsonlOptions,
+        runtime: Handle,
+        waker: Waker,
+    ) -> Self {
         let (sender, messages) = channel();
         let shared = Shared {
             publisher: Publisher::new(Arc::clone(&fs)),
@@ -156,7 +173,7 @@ impl JsonlStorage {
             Message::Done(ticket, result) => self.finish(ticket, result),
             Message::Back(ticket, id, file, result) => {
                 match file {
-                    Some(file) => self.back(id, *file),
+                    Some(file) => self.back(id, *file, matches!(result, JobResult::Kept(Ok(_)))),
                     None => drop(self.live.remove(&id)),
                 }
                 self.finish(ticket, result);
@@ -171,9 +188,9 @@ impl JsonlStorage {
         }
     }
 
-    /// A file is here again, or for the first time.
-    fn back(&mut self, id: SessionId, file: SessionFile) {
-        if let Some(seq) = file.durable().last() {
+    /// A file is here again, or for the first time; with `moved`, more of it is durable than was.
+    fn back(&mut self, id: SessionId, file: SessionFile, moved: bool) {
+        if let Some(seq) = file.durable().last().filter(|_| moved) {
             self.moved.push_back((id.clone(), seq));
         }
         let here = Here { file, waiters: Vec::new(), windowed: false, leaving: None };
@@ -209,16 +226,32 @@ impl JsonlStorage {
                 );
             }
         }
-        let (more, leaving) = (!here.waiters.is_empty(), here.leaving.take());
+        let more = !here.waiters.is_empty();
+        // Whoever waits is answered before the file goes.
+        let leaving = if more { None } else { here.leaving.take() };
         if let (Ok(_), Some(seq)) = (&result, durable.last()) {
             self.moved.push_back((id.clone(), seq));
         }
         self.finished.extend(told);
         match leaving {
-            Some((ticket, session)) => self.release(ticket, session),
+            Some(Leaving::Release(ticket, session)) => self.release(ticket, session),
+            Some(Leaving::Delete(ticket)) => self.delete(ticket, id.clone()),
             None if more => self.sync(id),
             None => {} // after a failure the next write, flush or close tries again
         }
+    }
+
+    /// Removes a session, live here or not.
+    fn delete(&mut self, ticket: Ticket, id: SessionId) {
+        if let Some(here) = self.here(&id).filter(|here| here.file.is_syncing()) {
+            here.leaving = Some(Leaving::Delete(ticket));
+            return;
+        }
+        let here = self.take(&id);
+        self.away(move |shared| match keep::delete(shared, &id, here.map(|here| here.file)) {
+            Ok(()) => Message::Back(ticket, id, None, JobResult::Deleted(Ok(()))),
+            Err((file, error)) => Message::Back(ticket, id, file, JobResult::Deleted(Err(error))),
+        });
     }
 
     /// Lets written events wait for others of the session before they are made durable together.
@@ -244,7 +277,7 @@ impl JsonlStorage {
         match self.here(&id) {
             None => return self.finish(ticket, JobResult::Kept(Ok(None))), // it never had an event
             Some(here) if here.file.is_syncing() => {
-                here.leaving = Some((ticket, session));
+                here.leaving = Some(Leaving::Release(ticket, session));
                 return;
             }
             Some(_) => {}
@@ -312,15 +345,7 @@ impl Storage for JsonlStorage {
                 }
             },
             Job::Release(session) => self.release(ticket, session),
-            Job::Delete(id) => {
-                let here = self.take(&id);
-                self.away(move |shared| match keep::delete(shared, &id, here.map(|here| here.file)) {
-                    Ok(()) => Message::Back(ticket, id, None, JobResult::Deleted(Ok(()))),
-                    Err((file, error)) => {
-                        Message::Back(ticket, id, file.map(Box::new), JobResult::Deleted(Err(error)))
-                    }
-                });
-            }
+            Job::Delete(id) => self.delete(ticket, id),
             Job::Abandon(id) => drop(self.live.remove(&id)),
         }
     }
@@ -385,7 +410,7 @@ fn changed_outside(doing: &str, committed: bool) -> StorageError {
     }
 }
 
-/// A failed write: nothing of it was kept.
+/// A failed write: nothing of it was kept, unless only its sync failed.
 pub(super) fn write_failed(error: &FileError) -> StorageError {
     const DOING: &str = "writing the session's log";
     match error {
@@ -397,20 +422,26 @@ pub(super) fn write_failed(error: &FileError) -> StorageError {
             changed_outside(DOING, false)
         }
         FileError::Save(error) => failed("saving the log's torn end", error, false),
-        FileError::Write(WriteError::Syncing) | FileError::Sync(_) | FileError::Frame(_) => {
+        FileError::Write(WriteError::Syncing) | FileError::Frame(_) => {
             failed(DOING, &std::io::Error::other("sync"), false)
         }
+        FileError::Sync(error) => not_synced(error, false),
+        FileError::Unsynced(error) => sync_failed(error),
     }
 }
 
 /// A failed sync: the events are kept, though not durable.
-pub(super) fn sync_failed(error: &SyncError) -> StorageError {
+fn sync_failed(error: &SyncError) -> StorageError {
+    not_synced(error, true)
+}
+
+fn not_synced(error: &SyncError, committed: bool) -> StorageError {
     const DOING: &str = "making the session's log durable";
     match error {
-        SyncError::Failed(error) | SyncError::Rewrite(error) => failed(DOING, error, true),
-        SyncError::ChangedOutside { .. } => changed_outside(DOING, true),
+        SyncError::Failed(error) | SyncError::Rewrite(error) => failed(DOING, error, committed),
+        SyncError::ChangedOutside { .. } => changed_outside(DOING, committed),
         SyncError::TailTooShort { .. } | SyncError::Lost => {
-            failed(DOING, &std::io::Error::other("lost"), true)
+            failed(DOING, &std::io::Error::other("lost"), committed)
         }
     }
 }

@@ -40,10 +40,11 @@ impl Ids {
         self.state.hash_one((first, second))
     }
 
-    /// The id for one more use of `id`, as JSON text. Without a usable one it is made from the seq,
+    /// The id for one more use of `id`, as JSON text. Without a usable one (too long, or no Unicode: it
+    /// could not be told from others of its kind) it is made from the seq,
     /// never from the session's id, because a fork must give the same.
     pub(super) fn assign(&mut self, space: Space, id: Option<JsonStr<'_>>, seq: Seq) -> String {
-        let Some(id) = id.filter(|id| id.text().len() <= MAX_ID) else {
+        let Some(id) = id.filter(|id| id.text().len() <= MAX_ID && id.decode().is_some()) else {
             let word = match space {
                 Space::Message => "message",
                 Space::Call => "call",

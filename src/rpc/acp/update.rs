@@ -1,6 +1,7 @@
 //! Update values as text: how they are put together and held until they are taken.
 
 use super::content::{self, Wrote};
+use super::unicode::mend;
 use crate::json::Json;
 use crate::log::Event;
 
@@ -182,7 +183,8 @@ impl Update<'_> {
         self.limit.saturating_sub(self.out.text.len() - self.start + self.extra.len() + RESERVE)
     }
 
-    /// Adds the event's seq and time and lets the update exist.
+    /// Adds the event's seq and time and lets the update exist. What is no Unicode in it is replaced:
+    /// clients drop an update that they cannot decode.
     pub(super) fn finish(self, at: At) {
         let text = &mut self.out.text;
         let mut number = itoa::Buffer::new();
@@ -195,6 +197,7 @@ impl Update<'_> {
             text.push_str(",\"truncated\":true");
         }
         text.push_str("}}}");
+        mend(text, self.start);
         self.out.ends.push(text.len());
     }
 }

@@ -153,7 +153,8 @@ impl Service {
         let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
         let appended = self.store.append(place, &parts.candidate, moment)?;
         if appended.duplicate {
-            return Ok((appended, None));
+            // Of an event of this very turn, perhaps: then the answer stands or falls with its write.
+            return Ok((appended, self.turn.slot_of(parts.session)));
         }
         let slot = self.committed(parts.session, appended.seq.before(), appended.seq.after());
         Ok((appended, slot))

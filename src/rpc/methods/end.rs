@@ -1,6 +1,6 @@
 //! `session/flush`, `session/close`, `session/delete`, `session/inspect`.
 
-use crate::log::SessionId;
+use crate::log::{Offset, SessionId};
 use crate::rpc::error::{Code, WireError};
 use crate::rpc::params::{EndParams, InspectParams, SessionParams};
 use crate::rpc::raw::RawJson;
@@ -20,13 +20,18 @@ impl Service {
         if session.is_ephemeral() || !self.storage.describe().is_durable() {
             return Ok(FlushResult { durable_seq: None });
         }
-        if self.call.resumed.is_none()
-            && let Written::Failed(error) = self.storage.write(session)
-        {
-            return Err(error.into());
-        }
         let id = session.id().clone();
-        match self.wait_for(|| Job::Sync(id))? {
+        let mut job = Job::Sync(id.clone());
+        if self.call.resumed.is_none() {
+            let has_events = session.next_seq() > Offset::ZERO;
+            match self.storage.write(session) {
+                Written::Failed(error) => return Err(error.into()),
+                // Its file is to be mended first; that makes it durable, too.
+                Written::Publish if has_events => job = self.publication(&id, None).unwrap_or(job),
+                Written::Publish | Written::Done => {}
+            }
+        }
+        match self.wait_for(|| job)? {
             JobResult::Kept(kept) => Ok(FlushResult { durable_seq: seq_number(kept?) }),
             _ => Err(odd_result()),
         }

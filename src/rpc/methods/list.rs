@@ -12,6 +12,7 @@ use crate::rpc::ambient::iso8601;
 use crate::rpc::connection::Dialect;
 use crate::rpc::error::{Code, WireError};
 use crate::rpc::params::ListParams;
+use crate::rpc::paths::SamePlace;
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Face, ListResult, SessionInfo, Status};
 use crate::rpc::service::{Answer, Service, bad_param};
@@ -34,8 +35,9 @@ impl Service {
         if params.limit == Some(0) {
             return Err(bad_param("limit", "limit must be at least 1").into());
         }
-        let matches = |info: &SessionInfo| match &params.cwd {
-            Some(cwd) => info.cwd.as_deref() == Some(cwd.as_str()),
+        let mut place = params.cwd.as_deref().map(|cwd| SamePlace::new(cwd, self.settings.canonical));
+        let mut matches = |info: &SessionInfo| match &mut place {
+            Some(place) => info.cwd.as_deref().is_some_and(|cwd| place.is(cwd)),
             None => true,
         };
         if params.live == Some(true) {

@@ -139,7 +139,7 @@ impl Service {
         })
     }
 
-    pub(super) fn request(&mut self, params: ThroughParams) -> Answer<RequestResult> {
+    pub(super) fn model_request(&mut self, params: ThroughParams) -> Answer<RequestResult> {
         let most = self.settings.wire.max_message_bytes as u64;
         let session = self.reading(&params.session_id, None)?;
         let (view, next_seq) = view_through(session, params.through_seq)?;

@@ -1,0 +1,33 @@
+//! A load without a daemon: what the first write after it would mend, mended at once.
+
+use std::sync::Arc;
+
+use super::read;
+use super::storage::{Shared, write_failed};
+use crate::disk::fs::FileSystem;
+use crate::disk::lock::Holder;
+use crate::disk::publish::Publisher;
+use crate::log::SessionId;
+use crate::rpc::storage::StorageError;
+use crate::session::{Limits, Rules};
+
+/// Loads a session, saves and cuts a torn tail, completes the last record and closes an open turn, durably. Gives
+/// what is to be told of it.
+pub(in crate::daemon) fn mend(
+    fs: &Arc<dyn FileSystem>,
+    me: Holder,
+    id: &SessionId,
+    rules: Rules<'_>,
+) -> Result<Vec<String>, StorageError> {
+    let shared = Shared {
+        publisher: Publisher::new(Arc::clone(fs)),
+        fs: Arc::clone(fs),
+        me,
+        seen: read::Seen::default(),
+    };
+    let limits: &Limits = rules.limits;
+    let (loaded, mut file) = read::load(&shared, id, rules.vocabulary, limits)?;
+    file.mend_and_write(loaded.history.log()).map_err(|error| write_failed(&error))?;
+    let saved = file.notes().iter().filter(|note| note.starts_with("what was cut"));
+    Ok(saved.cloned().collect())
+}

@@ -1,0 +1,222 @@
+//! `sessiond verify` and `sessiond repair`: flags in, exit code out.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use super::mending::Repair;
+use super::progress::Progress;
+use super::report::{Summary, shown};
+use super::survey::{News, Surveyor};
+use crate::daemon::StoreChoice;
+use crate::disk::lock::Holder;
+use crate::disk::os::OsFs;
+use crate::log::SessionId;
+use crate::rpc::Clock;
+use crate::session::{Limits, Rules, Vocabulary};
+
+const FOUND_SOMETHING: u8 = 1;
+const USAGE: u8 = 2;
+const COULD_NOT_START: u8 = 3;
+
+/// The flags of `sessiond verify`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Every log is read as a load reads it; nothing is written, and sessions that are open elsewhere are read too.
+
+Each session has a status:
+  ok           it loads as it is
+  repairable   it loads, and its first write mends what a crash or a running writer has left: a torn last
+               record, a missing line end, an open turn
+  damaged      it loads, but would lose records that no crash explains (they are kept beside the log)
+  corrupt      it is refused: damage, a broken rule, an odd place, an id that is stored twice
+  unsupported  it is refused: another format version, or event types that are not known (see --event-type)
+  limit        it is refused: over a limit
+  unreadable   the disk does not give it
+  empty        a session directory without a log
+
+With --json one object per line and session: {session, path, status, bytes, events, problems: [{line?, byte?,
+class, message}], moreProblems?, tornTail?: {offset, bytes}, missingNewline?, closers?, stranded?, lockedBy?:
+{pid?, since?}, notes?}; {skipped, reason} for places that could not be looked into; and at the end {summary:
+{sessions, ok, repairable, …}}. Lines count from 1, the header; bytes from 0.
+
+Exit code: 0 when every session is ok, repairable or empty; 1 when something else was found; 2 usage; 3 when
+nothing could be read.")]
+pub struct VerifyArgs {
+    /// A store, a session's directory or a log; by default the store that `serve` would open.
+    #[arg(value_name = "PATH")]
+    path: Option<PathBuf>,
+    /// One JSON object per line.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    shared: SharedArgs,
+}
+
+/// The flags of `sessiond repair`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A session that loads is mended as the first write after a load would: a torn end is kept beside the log and cut
+off, a missing line end added, an open turn closed. Of a session that a load refuses as corrupt the longest valid
+prefix is kept, an open turn in it closed; the whole log as it was stays beside it as <log>.backup-<n>.
+Not repaired: other format versions, unknown event types, logs without a header, odd places.
+
+Exit code: 0 when it is repaired (or would be) or there is nothing to do; 1 when it is not repaired; 2 usage; 3
+when the store could not be read.")]
+pub struct RepairArgs {
+    /// The session.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Say what would be done, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    shared: SharedArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct SharedArgs {
+    /// Where sessions are kept: jsonl:DIR.
+    #[arg(long, value_name = "STORE", env = "SESSIOND_STORE")]
+    store: Option<String>,
+    /// An event type beyond the known ones that sessions may hold, as a client declares it; may be repeated.
+    #[arg(long = "event-type", value_name = "TYPE")]
+    event_types: Vec<String>,
+}
+
+impl SharedArgs {
+    fn root(&self) -> Result<PathBuf, String> {
+        match StoreChoice::resolve(self.store.as_deref())? {
+            StoreChoice::Jsonl(root) => Ok(root),
+            StoreChoice::Memory => Err("a memory: store keeps nothing; give --store jsonl:DIR".to_owned()),
+        }
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        let mut vocabulary = Vocabulary::default();
+        for name in &self.event_types {
+            vocabulary.declare(name, true);
+        }
+        vocabulary
+    }
+}
+
+/// Runs `sessiond verify`: what was found goes to `out`, what ends the run to `err`, how far it is to `terminal`.
+pub fn main_verify(
+    args: VerifyArgs,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+    terminal: Option<Box<dyn Write>>,
+) -> ExitCode {
+    let root = match &args.path {
+        Some(_) => PathBuf::new(),
+        None => match args.shared.root() {
+            Ok(root) => root,
+            Err(problem) => return end(err, "verify", &problem, USAGE),
+        },
+    };
+    let (vocabulary, limits, progress) =
+        (args.shared.vocabulary(), Limits::default(), Progress::new(terminal));
+    let mut summary = Summary::default();
+    let mut unwritten = None;
+    let mut tell = |news: News| {
+        progress.clear();
+        let told = tell(&news, args.json, out, &mut summary);
+        told.inspect_err(|error| unwritten = Some(error.kind()))
+    };
+    let rules = Rules { vocabulary: &vocabulary, limits: &limits };
+    let mut surveyor = Surveyor { rules, progress: &progress, tell: &mut tell };
+    let surveyed = match &args.path {
+        Some(path) => surveyor.path(path),
+        None => surveyor.store(&root),
+    };
+    progress.clear();
+    let answer = match surveyed {
+        Ok(()) if args.json => summary.write_json(out),
+        Ok(()) => summary.write_text(out),
+        Err(error) if unwritten.is_some() => Err(error),
+        Err(error) => {
+            let _ = out.flush();
+            let place = args.path.unwrap_or(root);
+            return end(
+                err,
+                "verify",
+                &format!("{} cannot be read: {error}", place.display()),
+                COULD_NOT_START,
+            );
+        }
+    };
+    match answer.and_then(|()| out.flush()) {
+        // A reader that has seen enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            end(err, "verify", &format!("the report cannot be written: {error}"), COULD_NOT_START)
+        }
+        _ if summary.is_bad() => ExitCode::from(FOUND_SOMETHING),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn tell(news: &News, json: bool, out: &mut dyn Write, summary: &mut Summary) -> io::Result<()> {
+    match news {
+        News::Session(report) => {
+            summary.count(report.status);
+            if json { report.write_json(out) } else { report.write_text(out) }
+        }
+        News::Skipped(place, reason) => {
+            summary.skip();
+            let place = place.display().to_string();
+            if json {
+                writeln!(out, "{}", serde_json::json!({ "skipped": place, "reason": reason }))
+            } else {
+                writeln!(out, "not looked into: {}: {}", shown(&place), shown(reason))
+            }
+        }
+    }
+}
+
+/// Runs `sessiond repair`: what was done goes to `out`, why nothing was done to `err`.
+pub fn main_repair(
+    args: RepairArgs,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+    terminal: Option<Box<dyn Write>>,
+) -> ExitCode {
+    let root = match args.shared.root() {
+        Ok(root) => root,
+        Err(problem) => return end(err, "repair", &problem, USAGE),
+    };
+    let id = match SessionId::new(&args.id) {
+        Ok(id) => id,
+        Err(problem) => return end(err, "repair", &problem.to_string(), USAGE),
+    };
+    let (vocabulary, limits, progress) =
+        (args.shared.vocabulary(), Limits::default(), Progress::new(terminal));
+    let repair = Repair {
+        fs: Arc::new(OsFs::new(root)),
+        me: Holder { pid: std::process::id(), since_ms: Clock::System.now().unsigned_abs() },
+        rules: Rules { vocabulary: &vocabulary, limits: &limits },
+        dry_run: args.dry_run,
+        progress: &progress,
+    };
+    let done = repair.run(&id);
+    progress.clear();
+    match done {
+        Ok(lines) => {
+            for line in lines {
+                let _ = writeln!(out, "{line}");
+            }
+            let _ = out.flush();
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let code = if error.could_not_start() { COULD_NOT_START } else { FOUND_SOMETHING };
+            end(err, "repair", &error.to_string(), code)
+        }
+    }
+}
+
+fn end(err: &mut dyn Write, command: &str, why: &str, code: u8) -> ExitCode {
+    let _ = writeln!(err, "sessiond {command}: {why}");
+    ExitCode::from(code)
+}

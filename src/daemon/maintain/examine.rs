@@ -1,0 +1,208 @@
+//! One log, read as a load reads it, and what a load would make of it.
+
+use super::progress::Watched;
+use crate::daemon::jsonl::Keeper;
+use crate::disk::damage::{Damage, Problem, ReadError, Verdict};
+use crate::disk::fs::ReadAt;
+use crate::disk::paths::Encoding;
+use crate::disk::read::{ReadLimits, Scan, read_log};
+use crate::log::Offset;
+use crate::session::{History, Rules};
+
+/// What a load makes of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    /// It loads as it is.
+    Ok,
+    /// It loads, and its first write mends what a crash or a running writer has left.
+    Repairable,
+    /// It loads, but what is cut off by that is no mere trace of a crash.
+    Damaged,
+    /// It is refused.
+    Corrupt,
+    /// It may be sound for another program, or where its types are declared.
+    Unsupported,
+    /// It is larger than the limits here.
+    Limit,
+    /// The disk does not give it.
+    Unreadable,
+    /// There is no log.
+    Empty,
+}
+
+impl Status {
+    /// Whether verify is to answer 1 for it.
+    pub(super) fn is_bad(self) -> bool {
+        !matches!(self, Self::Ok | Self::Repairable | Self::Empty)
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Repairable => "repairable",
+            Self::Damaged => "damaged",
+            Self::Corrupt => "corrupt",
+            Self::Unsupported => "unsupported",
+            Self::Limit => "limit",
+            Self::Unreadable => "unreadable",
+            Self::Empty => "empty",
+        }
+    }
+
+    fn of(verdict: Option<Verdict>) -> Self {
+        match verdict {
+            Some(Verdict::Corrupt) => Self::Corrupt,
+            Some(Verdict::Unsupported) => Self::Unsupported,
+            Some(Verdict::Limit) => Self::Limit,
+            None => Self::Unreadable,
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Finding {
+    /// Where, as an editor counts; 1 is the header. None when it concerns no line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) line: Option<u64>,
+    /// The line's first byte in the file; in a compressed log the first one of its frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) byte: Option<u64>,
+    /// FORMAT's class, or the empty text.
+    pub(super) class: &'static str,
+    /// What is wrong.
+    pub(super) message: String,
+}
+
+impl Finding {
+    pub(super) fn whole(class: &'static str, message: String) -> Self {
+        Self { line: None, byte: None, class, message }
+    }
+
+    fn of(problem: &Problem) -> Self {
+        let message = problem.damage.to_string();
+        match problem.damage {
+            Damage::InheritedExceeds { .. } => Self::whole(problem.class(), message),
+            _ => Self {
+                line: Some(problem.place.line()),
+                byte: Some(problem.place.offset),
+                class: problem.class(),
+                message,
+            },
+        }
+    }
+}
+
+/// What reading a log has shown.
+pub(super) struct Examined {
+    pub(super) status: Status,
+    pub(super) findings: Vec<Finding>,
+    /// Findings beyond those.
+    pub(super) more: u64,
+    /// The log itself; none when its header does not read.
+    pub(super) log: Option<Sound>,
+}
+
+/// A log whose header reads.
+pub(super) struct Sound {
+    pub(super) scan: Scan,
+    /// The longest valid prefix, with the closers of an open turn.
+    pub(super) history: History,
+    /// How many closers that are; none when an open turn cannot be closed.
+    pub(super) closers: Option<u64>,
+}
+
+/// Reads the first `len` bytes of a log.
+pub(super) fn examine(source: &Watched<'_>, len: u64, encoding: Encoding, rules: Rules<'_>) -> Examined {
+    let mut keeper = Keeper::strict(rules);
+    let scan = match read_log(source, len, encoding, ReadLimits::default(), &mut keeper) {
+        Ok(scan) => scan,
+        Err(error) => return Examined::headless(&error),
+    };
+    let mut findings: Vec<Finding> = scan.problems.iter().map(Finding::of).collect();
+    let mut more = scan.problem_count.saturating_sub(scan.problems.len() as u64);
+    if scan.problems.iter().any(|problem| matches!(problem.damage, Damage::Refused(_))) {
+        more += behind_refusal(source, len, encoding, rules, &scan, &mut findings);
+    }
+    let mut history = keeper.into_history();
+    let (mut status, mut closers) = (status_of(&scan), None);
+    match history.close_turn(None, rules) {
+        Ok(count) => closers = Some(count),
+        Err(refusal) => {
+            let message = format!("the open turn cannot be closed: {refusal}");
+            findings.push(Finding::whole("", message));
+            if !status.is_bad() || status == Status::Damaged {
+                status = Status::Corrupt;
+            }
+        }
+    }
+    if status == Status::Ok && closers != Some(0) {
+        status = Status::Repairable;
+    }
+    Examined { status, findings, more, log: Some(Sound { scan, history, closers }) }
+}
+
+fn status_of(scan: &Scan) -> Status {
+    if let Some(problem) = scan.failure() {
+        return Status::of(Some(problem.damage.verdict()));
+    }
+    let by_crash = |problem: &Problem| matches!(problem.damage, Damage::Incomplete | Damage::Nuls(_));
+    let explained = scan.counts.stranded == 0 && scan.problem_count <= 1;
+    match (scan.problems.first(), scan.missing_newline) {
+        (None, false) if scan.torn.is_none() => Status::Ok,
+        (None, _) => Status::Repairable,
+        (Some(problem), _) if explained && by_crash(problem) => Status::Repairable,
+        (Some(_), _) => Status::Damaged,
+    }
+}
+
+/// The reading of a load ends with an event that the validator refuses; adds the damage that lies behind it.
+fn behind_refusal(
+    source: &dyn ReadAt,
+    len: u64,
+    encoding: Encoding,
+    rules: Rules<'_>,
+    strict: &Scan,
+    findings: &mut Vec<Finding>,
+) -> u64 {
+    let mut keeper = Keeper::lenient(rules);
+    let Ok(scan) = read_log(source, len, encoding, ReadLimits::default(), &mut keeper) else { return 0 };
+    let last = strict.problems.last().map_or(0, |problem| problem.place.row);
+    findings.extend(scan.problems.iter().filter(|problem| problem.place.row > last).map(Finding::of));
+    scan.problem_count.saturating_sub(scan.problems.len() as u64)
+}
+
+impl Examined {
+    fn headless(error: &ReadError) -> Self {
+        let (line, byte) = match error {
+            ReadError::Io(_) => (None, None),
+            _ => (Some(1), Some(0)),
+        };
+        let finding = Finding { line, byte, class: error.class(), message: error.to_string() };
+        let status = Status::of(error.verdict());
+        Self { status, findings: vec![finding], more: 0, log: None }
+    }
+}
+
+impl Sound {
+    /// The first line that is no part of the valid prefix; none when all are.
+    pub(super) fn first_bad_line(&self) -> Option<u64> {
+        let mut problems = self.scan.problems.iter();
+        let first = problems.find(|problem| !matches!(problem.damage, Damage::InheritedExceeds { .. }));
+        first.map(|problem| problem.place.line())
+    }
+
+    /// What the first write of a load writes after the cut, closers not among it: a missing line end, and events whose
+    /// frame is cut.
+    pub(super) fn first_write(&self, to: Offset) -> Vec<u8> {
+        let mut first = Vec::new();
+        if self.scan.missing_newline {
+            first.push(b'\n');
+        }
+        for lines in self.history.log().lines(self.scan.recovered_from, to) {
+            first.extend_from_slice(lines.as_bytes());
+        }
+        first
+    }
+}

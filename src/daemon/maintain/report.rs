@@ -1,0 +1,297 @@
+//! What verify tells: a block of text or a line of JSON for each session, and a count.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::examine::{Examined, Finding, Status};
+
+/// What is told of one session; with `--json` this very object, a line each.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionReport {
+    /// Its id; of a damaged or odd one the id that its place stands for.
+    pub(super) session: String,
+    /// The log, or its directory when there is none, below the store.
+    pub(super) path: String,
+    pub(super) status: Status,
+    /// Bytes of the log.
+    pub(super) bytes: u64,
+    /// Events of the longest valid prefix.
+    pub(super) events: u64,
+    pub(super) problems: Vec<Finding>,
+    /// Problems beyond those.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) more_problems: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) torn_tail: Option<Torn>,
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) missing_newline: bool,
+    /// Events with which a load closes an open turn.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) closers: u64,
+    /// Whole records behind the first damage.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) stranded: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) locked_by: Option<Owner>,
+    /// What is told and is not wrong.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) notes: Vec<String>,
+    /// `sessiond repair` can do something for it.
+    #[serde(skip)]
+    pub(super) repair: bool,
+}
+
+/// The end that a load cuts off.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Torn {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+/// The process that has a session open; nothing is known of one whose hint does not read.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Owner {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<u64>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl SessionReport {
+    pub(super) fn new(session: String, path: String, status: Status) -> Self {
+        Self {
+            session,
+            path,
+            status,
+            bytes: 0,
+            events: 0,
+            problems: Vec::new(),
+            more_problems: 0,
+            torn_tail: None,
+            missing_newline: false,
+            closers: 0,
+            stranded: 0,
+            locked_by: None,
+            notes: Vec::new(),
+            repair: false,
+        }
+    }
+
+    /// Adds what reading the log has shown.
+    pub(super) fn add(&mut self, examined: Examined) {
+        self.status = examined.status;
+        self.problems = examined.findings;
+        self.more_problems = examined.more;
+        self.repair = matches!(self.status, Status::Repairable | Status::Damaged);
+        let Some(log) = examined.log else { return };
+        self.repair |= self.status == Status::Corrupt && log.closers.is_some();
+        self.events = log.scan.events.get();
+        self.torn_tail = log
+            .scan
+            .torn
+            .filter(|_| log.scan.failure().is_none())
+            .map(|torn| Torn { offset: torn.offset, bytes: torn.bytes });
+        self.missing_newline = log.scan.missing_newline;
+        self.closers = log.closers.unwrap_or(0);
+        self.stranded = log.scan.counts.stranded;
+        if let Some(witness) = log.scan.witness {
+            self.notes.push(format!(
+                "line {} ends a turn behind the damage, so a load refuses the log",
+                witness.line()
+            ));
+        }
+    }
+
+    /// Adds what is wrong with the place, unless reading has said it.
+    pub(super) fn misplaced(&mut self, class: &'static str, message: String) {
+        let said = |finding: &Finding| finding.message == message || message.ends_with(&finding.message);
+        if self.problems.iter().any(said) {
+            return;
+        }
+        self.problems.insert(0, Finding::whole(class, message));
+        if !self.status.is_bad() || self.status == Status::Damaged {
+            self.status = Status::Corrupt;
+        }
+        self.repair = false;
+    }
+
+    /// The log could not be opened.
+    pub(super) fn unreadable(&mut self, error: &io::Error) {
+        self.status = Status::Unreadable;
+        self.problems.push(Finding::whole("", format!("the log cannot be read: {error}")));
+    }
+
+    fn says_something(&self) -> bool {
+        self.status != Status::Ok || !self.notes.is_empty()
+    }
+
+    /// Writes the session's block, or nothing when all is well.
+    pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
+        if !self.says_something() {
+            return Ok(());
+        }
+        writeln!(out, "{}: {} ({})", self.status.word(), shown(&self.session), shown(&self.path))?;
+        for problem in &self.problems {
+            let class =
+                if problem.class.is_empty() { String::new() } else { format!(" [{}]", problem.class) };
+            match (problem.line, problem.byte) {
+                (Some(line), Some(byte)) => {
+                    writeln!(out, "  line {line} (byte {byte}): {}{class}", shown(&problem.message))?;
+                }
+                _ => writeln!(out, "  {}{class}", shown(&problem.message))?,
+            }
+        }
+        if self.more_problems > 0 {
+            writeln!(out, "  and {} more", counted(self.more_problems, "problem"))?;
+        }
+        let live = self.locked_by.is_some();
+        if let Some(owner) = self.locked_by {
+            let who = owner.pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
+            writeln!(out, "  it is open in {who}")?;
+        }
+        if let Some(Torn { offset, bytes }) = self.torn_tail {
+            let whole = match self.stranded {
+                0 => String::new(),
+                count => format!(", {} among them", counted(count, "whole record")),
+            };
+            let end = if live {
+                "may be a write under way"
+            } else {
+                "a load cuts them off and keeps them beside the log"
+            };
+            writeln!(out, "  {} from byte {offset} on{whole}: {end}", counted(bytes, "byte"))?;
+        } else if self.stranded > 0 {
+            writeln!(out, "  {} behind the damage", counted(self.stranded, "whole record"))?;
+        }
+        if self.missing_newline && !live {
+            writeln!(out, "  the last line has no line end: a load adds it")?;
+        }
+        let loads = matches!(self.status, Status::Repairable | Status::Damaged);
+        if self.closers > 0 && loads && !live {
+            writeln!(out, "  a turn is open: a load closes it with {}", counted(self.closers, "event"))?;
+        }
+        for note in &self.notes {
+            writeln!(out, "  {}", shown(note))?;
+        }
+        if self.repair && self.status.is_bad() {
+            let kept = match self.events {
+                0 => "header".to_owned(),
+                1 => "first event".to_owned(),
+                count => format!("first {count} events"),
+            };
+            writeln!(out, "  `sessiond repair` keeps the {kept}; see what it would do with --dry-run")?;
+        }
+        Ok(())
+    }
+
+    /// Writes the session's line of JSON.
+    pub(super) fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *out, self)?;
+        out.write_all(b"\n")
+    }
+}
+
+/// A text from a log or a file name, fit for a terminal.
+pub(super) fn shown(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+        .collect()
+}
+
+pub(super) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// How many sessions there were of each status.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Summary {
+    sessions: u64,
+    ok: u64,
+    repairable: u64,
+    damaged: u64,
+    corrupt: u64,
+    unsupported: u64,
+    limit: u64,
+    unreadable: u64,
+    empty: u64,
+    /// Places that could not be looked into.
+    skipped: u64,
+}
+
+#[derive(Serialize)]
+struct LastLine<'s> {
+    summary: &'s Summary,
+}
+
+impl Summary {
+    pub(super) fn count(&mut self, status: Status) {
+        self.sessions += u64::from(status != Status::Empty);
+        *match status {
+            Status::Ok => &mut self.ok,
+            Status::Repairable => &mut self.repairable,
+            Status::Damaged => &mut self.damaged,
+            Status::Corrupt => &mut self.corrupt,
+            Status::Unsupported => &mut self.unsupported,
+            Status::Limit => &mut self.limit,
+            Status::Unreadable => &mut self.unreadable,
+            Status::Empty => &mut self.empty,
+        } += 1;
+    }
+
+    pub(super) fn skip(&mut self) {
+        self.skipped += 1;
+    }
+
+    /// Whether something was found that a load refuses, or would not mend without a loss.
+    pub(super) fn is_bad(&self) -> bool {
+        self.damaged + self.corrupt + self.unsupported + self.limit + self.unreadable + self.skipped > 0
+    }
+
+    pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
+        let counts = [
+            (self.ok, "ok"),
+            (self.repairable, "repairable"),
+            (self.damaged, "damaged"),
+            (self.corrupt, "corrupt"),
+            (self.unsupported, "unsupported"),
+            (self.limit, "over a limit"),
+            (self.unreadable, "unreadable"),
+        ];
+        let counts: Vec<String> = counts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
+        let mut line = counted(self.sessions, "session");
+        if !counts.is_empty() {
+            line.push_str(&format!(": {}", counts.join(", ")));
+        }
+        if self.empty > 0 {
+            line.push_str(&format!(
+                "; {} without a log",
+                counted(self.empty, "directory").replace("ys", "ies")
+            ));
+        }
+        if self.skipped > 0 {
+            line.push_str(&format!("; {} not looked into", counted(self.skipped, "place")));
+        }
+        writeln!(out, "{line}")
+    }
+
+    pub(super) fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *out, &LastLine { summary: self })?;
+        out.write_all(b"\n")
+    }
+}

@@ -1,0 +1,314 @@
+//! What an ACP client sees of a daemon in a process of its own: replays of real logs, very long ones, to
+//! slow clients, cancelled ones; what is refused; which directories are the same.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sessiond::disk::paths::{Encoding, LogPath};
+use sessiond::log::parse_header_line;
+use support::daemon::{Daemon, Replayed};
+
+/// Logs as they lie in a store: the corpus where it is, else the project's own.
+fn logs() -> Vec<PathBuf> {
+    let folder = support::shared("corpus/fixtures/rehydrated");
+    let Some(folder) = folder else {
+        eprintln!("../shared/corpus is not there: the project's own log only");
+        return vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/acp/conversation.jsonl")];
+    };
+    let mut logs: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    logs.sort();
+    logs
+}
+
+/// Puts a log where a store keeps it; the session's id. None if one of that id is there, or if it has
+/// no header.
+fn put(root: &Path, text: &str, taken: &mut HashSet<String>) -> Option<String> {
+    let (header, _) = parse_header_line(text.lines().next()?).ok()?;
+    let id = header.id.as_str().to_owned();
+    if !taken.insert(id.clone()) {
+        return None;
+    }
+    let paths = LogPath::new(header.cwd.as_deref(), &id, Encoding::Plain).unwrap();
+    std::fs::create_dir_all(root.join(paths.session_dir())).unwrap();
+    std::fs::write(root.join(paths.log()), text).unwrap();
+    Some(id)
+}
+
+/// A replay without what hangs on the session's last event: a fork ends with a marker of its own.
+fn prefix(updates: &[String]) -> Vec<&String> {
+    updates.iter().filter(|update| !update.contains("\"session_info_update\"")).collect()
+}
+
+fn compactions() -> Value {
+    json!({"session": {"compaction": {}}})
+}
+
+#[test]
+fn a_replay_depends_on_the_log_alone() {
+    let (mut left, mut loaded, mut updates, mut refused) = (logs(), 0, 0, 0);
+    // Logs of one id cannot lie in one store: those go into the next.
+    while !left.is_empty() {
+        let root = tempfile::tempdir().unwrap();
+        let store = format!("jsonl:{}", root.path().display());
+        let mut taken = HashSet::new();
+        let (mut ids, mut next) = (Vec::new(), Vec::new());
+        for path in left {
+            let mut text = std::fs::read_to_string(&path).unwrap();
+            if !text.starts_with("{\"type\":\"session\"") {
+                text.insert_str(0, "{\"type\":\"session\",\"version\":0,\"id\":\"own\",\"createdAt\":1}\n");
+            }
+            match put(root.path(), &text, &mut taken) {
+                Some(id) => ids.push(id),
+                None => next.push(path),
+            }
+        }
+        assert!(!ids.is_empty(), "{next:?}");
+        left = next;
+
+        let mut first: Vec<(String, Vec<String>)> = Vec::new();
+        let mut daemon = Daemon::acp(&["--store", &store], compactions());
+        for id in ids {
+            let request = daemon.send("session/load", json!({"sessionId": id, "cwd": "/", "mcpServers": []}));
+            let Replayed { updates, response } = daemon.replayed(request, &id);
+            if response.get("error").is_some() {
+                assert!(updates.is_empty(), "{id}");
+                refused += 1;
+                continue;
+            }
+            assert_eq!(daemon.load(&id), updates, "{id}: of a live session");
+            let fork = daemon.call("session/fork", json!({"sessionId": id, "cwd": "/", "mcpServers": []}));
+            let child =
+                fork["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{id}: {fork}")).to_owned();
+            let forked = daemon.load(&child);
+            assert_eq!(prefix(&forked), prefix(&updates), "{id}: of its fork");
+            first.push((id, updates));
+            first.push((child, forked));
+        }
+        daemon.end();
+        // Another process finds the repaired log, and forks that are logs of their own.
+        let mut daemon = Daemon::acp(&["--store", &store], compactions());
+        for (id, before) in first {
+            assert_eq!(daemon.load(&id), before, "{id}: after a restart");
+            let closed = daemon.ok("session/close", json!({"sessionId": id}));
+            assert_eq!(closed, json!({}));
+            assert_eq!(daemon.load(&id), before, "{id}: after a close");
+            loaded += 1;
+            updates += before.len();
+        }
+        daemon.end();
+    }
+    eprintln!("{loaded} replays with {updates} updates; {refused} logs are refused as by the reference");
+    assert!(loaded >= 2 && updates > 20, "{loaded} {updates}");
+}
+
+/// Messages `m0`, `m1`, …: one update each.
+fn seed(count: usize, text: &str) -> Value {
+    let message = |n: usize| {
+        let content = json!([{"type": "text", "text": format!("{n} {text}")}]);
+        let data =
+            json!({"id": format!("m{n}"), "role": "user", "content": content, "source": {"kind": "user"}});
+        json!({"type": "user/message", "seq": n, "time": n, "data": data, "surfaceOp": "append"})
+    };
+    (0..count).map(message).collect()
+}
+
+/// A session of so many messages, on a daemon of an ACP client.
+fn long_session(args: &[&str], count: usize, text: &str) -> (Daemon, String) {
+    let mut daemon = Daemon::acp(args, json!({}));
+    let own = json!({"seed": seed(count, text), "invariants": "off"});
+    let params = json!({"cwd": "/w", "mcpServers": [], "_meta": {"sessiond": own}});
+    let id = daemon.ok("session/new", params)["sessionId"].as_str().unwrap().to_owned();
+    (daemon, id)
+}
+
+fn in_order(updates: &[String]) {
+    for (n, update) in updates.iter().enumerate() {
+        let head = format!(
+            "{{\"sessionUpdate\":\"user_message_chunk\",\"messageId\":\"m{n}\",\"content\":{{\"type\":\"text\",\"text\":\"{n} "
+        );
+        assert!(update.starts_with(&head), "{update} is not update {n}");
+    }
+}
+
+#[test]
+fn twenty_thousand_updates_come_in_order_before_the_response() {
+    let (mut daemon, id) = long_session(&["--store", "memory:"], 20_000, "x");
+    for _ in 0..2 {
+        let updates = daemon.load(&id);
+        assert_eq!(updates.len(), 20_000);
+        in_order(&updates);
+    }
+    // Requests behind a load are answered behind it, in their order, those of other sessions meanwhile.
+    let load = daemon.send("session/load", json!({"sessionId": id, "cwd": "/w", "mcpServers": []}));
+    let behind: Vec<u64> = (0..50).map(|_| daemon.send("_session/info", json!({"sessionId": id}))).collect();
+    let replayed = daemon.replayed(load, &id);
+    assert!(replayed.response.get("result").is_some() && replayed.updates.len() == 20_000);
+    for request in behind {
+        assert_eq!(daemon.response(request)["result"]["nextSeq"], 20_001);
+    }
+    daemon.end();
+}
+
+#[test]
+fn a_slow_client_loses_nothing_and_costs_no_memory() {
+    const COUNT: usize = 8_000;
+    let text = "y".repeat(3_000);
+    let (mut daemon, id) =
+        long_session(&["--store", "memory:", "--max-queued-bytes", "1048576"], COUNT, &text);
+    let params = json!({"sessionId": id, "cwd": "/w", "mcpServers": []});
+    let before = daemon.resident();
+    let load = daemon.send("session/load", params.clone());
+    // The client stands still; the daemon may hold its queue's bound, not the whole history.
+    std::thread::sleep(Duration::from_millis(700));
+    if let (Some(before), Some(now)) = (before, daemon.resident()) {
+        assert!(now < before + (14 << 20), "{before} bytes grew to {now}: a replay of 24 MB is held");
+    }
+    let other =
+        daemon.send("_session/append", json!({"sessionId": id, "type": "turn/start", "data": {"turn": 1}}));
+    let mut updates = Vec::new();
+    for n in 0..COUNT {
+        if n % 800 == 0 {
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        let line = daemon.line();
+        let at = line.find("\"update\":").unwrap_or_else(|| panic!("{n}: {line:.300}"));
+        updates.push(line[at + 9..].to_owned());
+    }
+    in_order(&updates);
+    assert!(daemon.response(load).get("result").is_some());
+    // What was asked for meanwhile took effect after the load: its event is no part of that replay.
+    assert_eq!(daemon.response(other)["result"]["seq"], COUNT + 1);
+    daemon.is_silent();
+    daemon.end();
+}
+
+#[test]
+fn a_long_load_can_be_cancelled() {
+    let text = "z".repeat(3_000);
+    let (mut daemon, id) =
+        long_session(&["--store", "memory:", "--max-queued-bytes", "1048576"], 8_000, &text);
+    for known in [false, true] {
+        if !known {
+            daemon.ok("session/close", json!({"sessionId": id}));
+        }
+        let load = daemon.send("session/load", json!({"sessionId": id, "cwd": "/w", "mcpServers": []}));
+        daemon.notify("$/cancel_request", json!({"requestId": load + 100}));
+        daemon.notify("$/cancel_request", json!({"requestId": load}));
+        let Replayed { updates, response } = daemon.replayed(load, &id);
+        assert_eq!(response["error"]["code"], -32800, "{response}");
+        assert!(updates.len() < 8_000);
+        in_order(&updates);
+        daemon.is_silent();
+        // A load that opened the session has let it go again; one of a live session has not.
+        let info = daemon.call("_session/info", json!({"sessionId": id}));
+        assert_eq!(info.get("error").is_some(), !known, "{info}");
+        assert_eq!(daemon.load(&id).len(), 8_000, "a later load is whole");
+    }
+    daemon.end();
+}
+
+#[test]
+fn what_a_store_cannot_do_is_refused_and_writes_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::acp(&["--store", &format!("jsonl:{}", root.path().display())], json!({}));
+    let id = daemon.ok("session/new", json!({"cwd": "/w", "mcpServers": []}))["sessionId"].clone();
+    daemon.ok("_session/append", json!({"sessionId": id, "type": "session/title", "data": {"title": "T", "messageSeqs": [], "source": {"kind": "user"}}}));
+    let before = daemon.ok("_session/events", json!({"sessionId": id}));
+    let calls = [
+        ("session/prompt", json!({"sessionId": id, "prompt": [{"type": "text", "text": "hi"}]})),
+        ("session/set_mode", json!({"sessionId": id, "modeId": "code"})),
+        ("session/set_config_option", json!({"sessionId": id, "configId": "model", "value": "x"})),
+        ("authenticate", json!({"methodId": "none"})),
+        ("logout", json!({})),
+    ];
+    for (method, params) in calls {
+        let error = daemon.error(method, params);
+        assert_eq!(
+            (&error["code"], &error["data"]["reason"]),
+            (&json!(-32601), &json!("no_model")),
+            "{method}"
+        );
+        assert_eq!(error["data"]["method"], method);
+    }
+    daemon.notify("session/cancel", json!({"sessionId": id}));
+    assert_eq!(daemon.ok("_session/events", json!({"sessionId": id})), before);
+    for method in ["session/load", "session/resume", "session/fork"] {
+        let error = daemon.error(method, json!({"sessionId": "unknown", "cwd": "/w", "mcpServers": []}));
+        assert_eq!(
+            (&error["code"], &error["data"]["sessionId"]),
+            (&json!(-32002), &json!("unknown")),
+            "{method}"
+        );
+    }
+    for method in ["session/close", "session/delete"] {
+        assert_eq!(daemon.ok(method, json!({"sessionId": "unknown"})), json!({}));
+    }
+    daemon.end();
+}
+
+#[test]
+fn a_directory_is_found_by_any_of_its_names() {
+    let root = tempfile::tempdir().unwrap();
+    let (real, link, other) = (root.path().join("real"), root.path().join("link"), root.path().join("other"));
+    std::fs::create_dir_all(&real).unwrap();
+    std::fs::create_dir_all(&other).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let (real, link, other, gone) = (text(&real), text(&link), text(&other), text(&root.path().join("gone")));
+    let store = format!("jsonl:{}", root.path().join("store").display());
+    for again in [false, true] {
+        let mut daemon = Daemon::acp(&["--store", &store], json!({}));
+        if !again {
+            for (cwd, id) in [(&real, "real"), (&link, "link"), (&other, "other"), (&gone, "gone")] {
+                let own = json!({"sessionId": id});
+                daemon.ok("session/new", json!({"cwd": cwd, "mcpServers": [], "_meta": {"sessiond": own}}));
+                daemon.ok(
+                    "_session/append",
+                    json!({"sessionId": id, "type": "session/title", "data": {"title": "T", "messageSeqs": [], "source": {"kind": "user"}}}),
+                );
+            }
+        }
+        let mut listed = |cwd: &str| -> Vec<(String, String)> {
+            let list = daemon.ok("session/list", json!({"cwd": cwd}));
+            let member = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
+            let rows = list["sessions"].as_array().unwrap();
+            let mut rows: Vec<_> =
+                rows.iter().map(|row| (member(row, "sessionId"), member(row, "cwd"))).collect();
+            rows.sort();
+            rows
+        };
+        // Each with the spelling that it was made with.
+        let both = vec![("link".to_owned(), link.clone()), ("real".to_owned(), real.clone())];
+        assert_eq!(listed(&link), both);
+        assert_eq!(listed(&real), both);
+        assert_eq!(listed(&format!("{other}/../link/")), both);
+        assert_eq!(listed(&other), [("other".to_owned(), other.clone())]);
+        assert_eq!(listed(&gone), [("gone".to_owned(), gone.clone())]);
+        assert!(listed(&text(root.path())).is_empty() && listed(&format!("{gone}/")).is_empty());
+        daemon.end();
+    }
+}
+
+#[test]
+fn half_a_character_is_shown_as_one_and_kept_as_it_is() {
+    let mut daemon = Daemon::acp(&["--store", "memory:", "--ids", "sequential"], json!({}));
+    daemon.ok("session/new", json!({"cwd": "/w", "mcpServers": []}));
+    let data = r#"{"id":"\ud800","role":"user","content":[{"type":"text","text":"a\ud83db \ud83d\ude00 \\ud83d"}],"source":{"kind":"user"}}"#;
+    daemon.send_line(&format!(
+        r#"{{"jsonrpc":"2.0","id":"a","method":"_session/append","params":{{"sessionId":"session-1","type":"user/message","surfaceOp":"append","data":{data}}}}}"#
+    ));
+    assert!(daemon.line().contains("\"result\""));
+    let [update] = &*daemon.load("session-1") else { panic!("one update") };
+    // A client on serde can read it.
+    let shown: Value = serde_json::from_str(update).unwrap();
+    assert_eq!(shown["content"]["text"], "a\u{fffd}b \u{1f600} \\ud83d");
+    assert_eq!(shown["messageId"], "message-0");
+    daemon.send("_session/events", json!({"sessionId": "session-1"}));
+    assert!(daemon.line().contains(data), "the log keeps it");
+    daemon.end();
+}

@@ -1,0 +1,113 @@
+//! A server in this process over a file system that fails or remembers, step by step: each request is carried out
+//! whole, syncs included, before the next.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sessiond::daemon::{JsonlOptions, JsonlStorage};
+use sessiond::disk::fs::FileSystem;
+use sessiond::disk::lock::Holder;
+use sessiond::rpc::{Server, Settings};
+use sessiond::stdio::{WakeFd, wait, wake_pair};
+use tokio::runtime::{Builder, Runtime};
+
+use super::process::{Answer, pages};
+
+pub struct Local {
+    server: Server,
+    wake: WakeFd,
+    /// After the server: jobs end before their threads.
+    _runtime: Arc<Runtime>,
+    next: u64,
+    /// Notifications, in order.
+    pub notices: Vec<Value>,
+}
+
+pub fn runtime() -> Arc<Runtime> {
+    Arc::new(Builder::new_multi_thread().worker_threads(1).max_blocking_threads(2).enable_all().build().unwrap())
+}
+
+impl Local {
+    pub fn new(fs: Arc<dyn FileSystem>, runtime: &Arc<Runtime>) -> Self {
+        let (waker, wake) = wake_pair().unwrap();
+        let options = JsonlOptions {
+            root: "/store".into(),
+            sync_window: Duration::ZERO,
+            me: Holder { pid: 1, since_ms: 0 },
+            fault_file: None,
+        };
+        let storage = JsonlStorage::over(fs, options, runtime.handle().clone(), waker);
+        let settings = Settings {
+            clock: "fixed:1700000000000+1".parse().unwrap(),
+            ids: "sequential".parse().unwrap(),
+            ..Settings::default()
+        };
+        let server = Server::new(settings, Box::new(storage));
+        Self { server, wake, _runtime: Arc::clone(runtime), next: 1, notices: Vec::new() }
+    }
+
+    /// Several requests in one turn; their answers in order.
+    pub fn turn(&mut self, requests: &[(&str, Value)]) -> Vec<Answer> {
+        let first = self.next;
+        for (method, params) in requests {
+            let line = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
+            self.server.receive(line.to_string().as_bytes());
+            self.next += 1;
+        }
+        self.server.settle();
+        self.run_dry();
+        let mut answers: Vec<Option<Answer>> = vec![None; requests.len()];
+        for line in std::mem::take(self.server.output().unwrap()).lines() {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            let Some(id) = line["id"].as_u64() else {
+                self.notices.push(line);
+                continue;
+            };
+            let answer = match line.get("error") {
+                Some(_) => Err(line["error"].take()),
+                None => Ok(line["result"].take()),
+            };
+            let slot = &mut answers[usize::try_from(id - first).unwrap()];
+            assert!(slot.replace(answer).is_none(), "answered twice: {id}");
+        }
+        answers.into_iter().map(|answer| answer.expect("every request is answered")).collect()
+    }
+
+    fn run_dry(&mut self) {
+        let watchdog = Instant::now();
+        loop {
+            self.server.advance();
+            if self.server.is_idle() {
+                return;
+            }
+            if !self.server.has_more() {
+                let _ = wait(None, &self.wake, None, Some(Duration::from_millis(100)));
+            }
+            assert!(watchdog.elapsed() < Duration::from_secs(60), "something waits for ever");
+        }
+    }
+
+    pub fn call(&mut self, method: &str, params: Value) -> Answer {
+        self.turn(&[(method, params)]).remove(0)
+    }
+
+    pub fn ok(&mut self, method: &str, params: Value) -> Value {
+        self.call(method, params.clone()).unwrap_or_else(|error| panic!("{method} {params}: {error}"))
+    }
+
+    pub fn events(&mut self, session: &str) -> Vec<Value> {
+        pages(|from| self.ok("session/events", json!({"sessionId": session, "fromSeq": from})))
+    }
+
+    /// The events of a session that need not be live.
+    pub fn inspect(&mut self, session: &str) -> Vec<Value> {
+        pages(|from| self.ok("session/inspect", json!({"sessionId": session, "fromSeq": from})))
+    }
+
+    /// The end of the input.
+    pub fn end(mut self) {
+        self.server.shut_down();
+        self.run_dry();
+    }
+}

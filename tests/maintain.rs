@@ -1,0 +1,496 @@
+//! `sessiond verify` tells what a load would say, and changes nothing; `sessiond repair` makes a session load, and
+//! loses nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use sessiond::disk::zstd::FrameEncoder;
+
+fn header(id: &str) -> String {
+    format!(
+        "{{\"type\":\"session\",\"version\":0,\"id\":\"{id}\",\"createdAt\":5,\"cwd\":\"/w\",\"delegationDepth\":0}}\n"
+    )
+}
+
+/// `count` events in turns of three; each turn has its number in a message.
+fn rows(count: usize) -> Vec<String> {
+    let row = |seq: usize| {
+        let turn = seq / 3 + 1;
+        let (kind, data, more) = match seq % 3 {
+            0 => ("turn/start", format!("{{\"turn\":{turn}}}"), ""),
+            1 => {
+                let text = format!("[{{\"type\":\"text\",\"text\":\"turn {turn}\"}}]");
+                let data = format!(
+                    "{{\"id\":\"m{seq}\",\"role\":\"user\",\"content\":{text},\"source\":{{\"kind\":\"user\"}}}}"
+                );
+                ("user/message", data, ",\"surfaceOp\":\"append\"")
+            }
+            _ => ("turn/end", format!("{{\"turn\":{turn},\"reason\":{{\"kind\":\"completed\"}}}}"), ""),
+        };
+        format!("{{\"type\":\"{kind}\",\"seq\":{seq},\"time\":{},\"data\":{data}{more}}}\n", 1000 + seq)
+    };
+    (0..count).map(row).collect()
+}
+
+/// A store with one session `s`.
+struct Store {
+    dir: tempfile::TempDir,
+}
+
+impl Store {
+    fn with(log: &[u8]) -> Self {
+        let store = Self { dir: tempfile::tempdir().unwrap() };
+        store.put("--w--/s/session.jsonl", log);
+        store
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) {
+        let path = self.dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.dir.path().join("--w--/s").join(name)).unwrap()
+    }
+
+    fn log(&self) -> String {
+        String::from_utf8(self.read("session.jsonl")).unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.dir.path().join("--w--/s")).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn spec(&self) -> String {
+        format!("jsonl:{}", self.dir.path().display())
+    }
+
+    fn verify(&self) -> (i32, Vec<Value>, Value) {
+        let before = tree(self.dir.path());
+        let output = run(&["verify", "--json", "--store", &self.spec()]);
+        assert_eq!(tree(self.dir.path()), before, "verify wrote");
+        parse(&output)
+    }
+
+    fn repair(&self, more: &[&str]) -> (i32, String) {
+        let store = self.spec();
+        let output = run(&[&["repair", "s", "--store", store.as_str()], more].concat());
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    }
+
+    /// What a daemon answers to a load, and the events that it has then.
+    fn load(&self) -> Result<Vec<Value>, Value> {
+        load(self.dir.path(), "s")
+    }
+}
+
+fn sessiond(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+    command.args(args).env_remove("SESSIOND_STORE");
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    sessiond(args).output().unwrap()
+}
+
+fn parse(output: &Output) -> (i32, Vec<Value>, Value) {
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let summary = lines.pop().expect("a summary")["summary"].clone();
+    assert!(output.stderr.is_empty(), "nothing is shown where stderr is no terminal");
+    (output.status.code().unwrap(), lines, summary)
+}
+
+fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(tree(&path));
+        } else {
+            found.insert(path.clone(), fs::read(&path).unwrap_or_default());
+        }
+    }
+    found
+}
+
+fn daemon(root: &Path) -> Child {
+    let store = format!("jsonl:{}", root.display());
+    let mut command = sessiond(&["serve", "--store", &store]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// A daemon's answers to requests for one session.
+fn ask(root: &Path, id: &str, methods: &[&str]) -> Vec<Value> {
+    let mut child = daemon(root);
+    let mut stdin = child.stdin.take().unwrap();
+    let params = json!({ "sessionId": id });
+    for (number, method) in methods.iter().enumerate() {
+        let line = json!({ "jsonrpc": "2.0", "id": number, "method": method, "params": params });
+        writeln!(stdin, "{line}").unwrap();
+    }
+    drop(stdin);
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success());
+    // Lone surrogates are fine in a log, though not for this reader.
+    let text = text.replace("\\ud", "\\u0");
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let answer = |id: usize| lines.iter().find(|line| line["id"] == id).unwrap().clone();
+    (0..methods.len()).map(answer).collect()
+}
+
+fn load(root: &Path, id: &str) -> Result<Vec<Value>, Value> {
+    let answers = ask(root, id, &["session/load", "session/events"]);
+    match answers[0].get("error") {
+        Some(error) => Err(error.clone()),
+        None => Ok(answers[1]["result"]["events"].as_array().unwrap().clone()),
+    }
+}
+
+#[test]
+fn a_byte_lost_in_the_middle_is_named_and_the_lines_before_it_are_kept() {
+    let lines: Vec<String> = [vec![header("s")], rows(99)].concat();
+    let mut log = lines.concat().into_bytes();
+    let at: usize = lines[..69].iter().map(String::len).sum();
+    log[at + 10] = 0;
+    let store = Store::with(&log);
+
+    let error = store.load().unwrap_err();
+    assert_eq!((&error["data"]["code"], &error["data"]["line"]), (&json!("SESSION_CORRUPT"), &json!(70)));
+    let (code, sessions, summary) = store.verify();
+    assert_eq!((code, &sessions[0]["status"], &summary["corrupt"]), (1, &json!("corrupt"), &json!(1)));
+    assert_eq!(sessions[0]["problems"][0]["line"], 70);
+    assert_eq!(sessions[0]["problems"][0]["byte"], at);
+    assert_eq!(sessions[0]["events"], 68);
+
+    let before = tree(store.dir.path());
+    let (code, text) = store.repair(&["--dry-run"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("68 events would be kept, lines 1 to 69"), "{text}");
+    assert!(text.contains("lines 70 to 100 would be left out"), "{text}");
+    assert_eq!(tree(store.dir.path()), before, "a dry run wrote");
+
+    let (code, text) = store.repair(&[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("lines 70 to 100 left out") && text.contains("session.jsonl.backup-1"), "{text}");
+    assert_eq!(store.read("session.jsonl.backup-1"), log);
+    let mode = |name: &str| {
+        fs::metadata(store.dir.path().join("--w--/s").join(name)).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!((mode("session.jsonl.backup-1"), mode("session.jsonl")), (0o600, 0o600));
+    // Line 69 is a message: the turn that it stands in is closed.
+    let repaired = store.log();
+    let closers = repaired.strip_prefix(&lines[..69].concat()).unwrap();
+    assert!(closers.contains("\"reason\":{\"kind\":\"interrupted\"}") && closers.lines().count() == 1);
+    assert_eq!(store.names(), ["session.jsonl", "session.jsonl.backup-1"]);
+    assert_eq!(store.load().unwrap().len(), 69);
+
+    let (code, text) = store.repair(&[]);
+    assert!(code == 0 && text.starts_with("nothing to do"), "{text}");
+    let (code, sessions, _) = store.verify();
+    assert_eq!((code, &sessions[0]["status"]), (0, &json!("ok")));
+    assert!(sessions[0]["notes"][0].as_str().unwrap().contains("backup-1"));
+
+    // Who deletes the session does not want to keep its backup.
+    ask(store.dir.path(), "s", &["session/delete"]);
+    assert!(!store.dir.path().join("--w--/s").exists());
+}
+
+#[test]
+fn what_a_load_mends_is_told_and_mended() {
+    let lines: Vec<String> = [vec![header("s")], rows(7)].concat();
+    let whole = lines.concat();
+    let torn = lines[..6].concat() + &lines[6][..20];
+    let nuls = [lines[..7].concat().as_bytes(), &[0; 64 << 10]].concat();
+    let cases = [
+        ("open turn", whole.as_bytes().to_vec(), whole.len(), 1),
+        ("no line end", whole.as_bytes()[..whole.len() - 1].to_vec(), whole.len(), 1),
+        ("torn", torn.clone().into_bytes(), lines[..6].concat().len(), 1),
+        ("nuls", nuls, lines[..7].concat().len(), 0),
+    ];
+    for (name, log, kept, closers) in cases {
+        let store = Store::with(&log);
+        let (code, sessions, _) = store.verify();
+        assert_eq!((code, &sessions[0]["status"]), (0, &json!("repairable")), "{name}: {}", sessions[0]);
+        let (code, text) = store.repair(&["--dry-run"]);
+        assert!(code == 0 && text.contains("would be"), "{name}: {text}");
+        assert_eq!(store.read("session.jsonl"), log, "{name}");
+        let (code, text) = store.repair(&[]);
+        assert!(code == 0 && !text.contains("would"), "{name}: {text}");
+        let repaired = store.log();
+        assert!(repaired.starts_with(&whole[..kept]), "{name}");
+        assert_eq!(repaired[kept..].lines().count(), closers, "{name}: {text}");
+        // Nothing is lost.
+        let cut = store.names().into_iter().find(|name| name.contains(".cut-"));
+        assert_eq!(cut.is_some(), ["torn", "nuls"].contains(&name), "{name}");
+        if let Some(cut) = cut {
+            assert_eq!([&repaired.as_bytes()[..kept], &store.read(&cut)].concat(), log, "{name}");
+            assert!(text.contains(&cut), "{name}: {text}");
+        }
+        assert_eq!(store.load().unwrap().len(), repaired.lines().count() - 1, "{name}");
+        assert!(store.repair(&[]).1.starts_with("nothing to do"), "{name}");
+    }
+}
+
+#[test]
+fn damage_that_no_crash_explains_is_a_finding() {
+    // A record without a seq at the end, and lost bytes in an open turn: both load, neither is a torn write.
+    let mut lines: Vec<String> = [vec![header("s")], rows(4)].concat();
+    lines.push("{\"type\":\"session/title\",\"time\":9,\"data\":{}}\n".to_owned());
+    let store = Store::with(lines.concat().as_bytes());
+    let (code, sessions, _) = store.verify();
+    assert_eq!((code, &sessions[0]["status"]), (1, &json!("damaged")));
+    assert_eq!(sessions[0]["problems"][0]["line"], 6);
+    assert_eq!(sessions[0]["tornTail"]["bytes"], lines[5].len());
+    let (code, _) = store.repair(&[]);
+    assert_eq!(code, 0);
+    assert_eq!(store.verify().0, 0);
+    assert_eq!(store.load().unwrap().len(), 5);
+}
+
+#[test]
+fn a_refused_event_is_one_of_all_the_problems() {
+    let mut lines: Vec<String> = [vec![header("s")], rows(9)].concat();
+    lines[5] = lines[5].replace("\"role\":\"user\"", "\"role\":\"nobody\"");
+    lines[7] = "garbage\n".to_owned();
+    let store = Store::with(lines.concat().as_bytes());
+    let (code, sessions, _) = store.verify();
+    assert_eq!((code, &sessions[0]["status"]), (1, &json!("corrupt")));
+    let named: Vec<u64> =
+        sessions[0]["problems"].as_array().unwrap().iter().filter_map(|one| one["line"].as_u64()).collect();
+    assert_eq!(named, [6, 8], "{}", sessions[0]);
+    assert_eq!(store.repair(&[]).0, 0);
+    assert_eq!(store.read("session.jsonl.backup-1"), lines.concat().as_bytes());
+    assert_eq!(store.load().unwrap().len(), 5);
+}
+
+#[test]
+fn damage_in_what_came_from_the_parent_lowers_its_count() {
+    let header = header("s")
+        .replace(",\"delegationDepth\"", ",\"parentSession\":\"p\",\"seedLength\":6,\"delegationDepth\"");
+    let mut lines: Vec<String> = [vec![header], rows(9)].concat();
+    lines[5] = "garbage\n".to_owned();
+    let store = Store::with(lines.concat().as_bytes());
+    assert_eq!(store.verify().0, 1);
+    let (code, text) = store.repair(&[]);
+    assert!(code == 0 && text.contains("lowered from 6 to 4"), "{text}");
+    assert_eq!(store.load().unwrap().len(), 5);
+    assert_eq!(store.read("session.jsonl.backup-1"), lines.concat().as_bytes());
+}
+
+#[test]
+fn a_compressed_log_keeps_its_encoding() {
+    let mut encoder = FrameEncoder::new(3).unwrap();
+    let mut frames: Vec<Vec<u8>> = vec![encoder.encode(header("s").as_bytes()).unwrap()];
+    frames.extend(rows(9).chunks(4).map(|part| encoder.encode(part.concat().as_bytes()).unwrap()));
+    let at = frames[..3].concat().len() - 5;
+    let mut log = frames.concat();
+    log[at] ^= 0xFF; // within the last block of the second frame of rows
+    let store = Store { dir: tempfile::tempdir().unwrap() };
+    store.put("--w--/s/session.jsonl.zstd", &log);
+    let (code, sessions, _) = store.verify();
+    assert_eq!((code, &sessions[0]["status"]), (1, &json!("corrupt")), "{}", sessions[0]);
+    let (code, text) = store.repair(&[]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(store.read("session.jsonl.zstd.backup-1"), log);
+    assert!(store.read("session.jsonl.zstd").starts_with(&frames[..2].concat()));
+    assert_eq!(store.load().unwrap().len(), 5);
+    assert!(store.repair(&[]).1.starts_with("nothing to do"));
+}
+
+#[test]
+fn what_is_not_repaired_says_why() {
+    let good = header("s") + &rows(3).concat();
+    let unknown = "{\"type\":\"x/y\",\"seq\":3,\"time\":1,\"data\":{}}\n";
+    let cases = [
+        ("unsupported", good.replace("\"version\":0", "\"version\":1"), "newer"),
+        ("unsupported", good.clone() + unknown, "--event-type"),
+        ("corrupt", String::new(), "no complete header"),
+        ("corrupt", "\u{feff}".to_owned() + &good, "header"),
+        ("corrupt", good.replace("\"id\":\"s\"", "\"id\":\"t\""), "move it"),
+        ("corrupt", good.replace("\"/w\"", "\"/v\""), "belongs at"),
+    ];
+    for (status, log, why) in cases {
+        let store = Store::with(log.as_bytes());
+        let (code, sessions, _) = store.verify();
+        assert_eq!((code, &sessions[0]["status"]), (1, &json!(status)), "{}", sessions[0]);
+        let (code, text) = store.repair(&[]);
+        assert!(code == 1 && text.contains(why), "{why}: {text}");
+        assert_eq!(store.names(), ["session.jsonl"], "{why}");
+        assert_eq!(store.read("session.jsonl"), log.as_bytes());
+        assert!(store.load().is_err(), "{why}");
+    }
+    let store = Store::with((good + unknown).as_bytes());
+    let (code, text) = store.repair(&["--event-type", "x/y"]);
+    assert!(code == 0 && text.starts_with("nothing to do"), "{text}");
+
+    let output = run(&["repair", "nobody", "--store", &store.spec()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(run(&["repair", "", "--store", &store.spec()]).status.code(), Some(2));
+    assert_eq!(run(&["repair", "s", "--store", "memory:"]).status.code(), Some(2));
+    assert_eq!(run(&["repair"]).status.code(), Some(2));
+    assert_eq!(run(&["verify", "--store", "memory:"]).status.code(), Some(2));
+    assert_eq!(run(&["verify", "/no/such/place"]).status.code(), Some(3));
+    assert_eq!(run(&["verify", "--store", "jsonl:/no/such/place"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_session_that_is_open_elsewhere_is_read_and_not_repaired() {
+    let lines: Vec<String> = [vec![header("s")], rows(4)].concat();
+    let store = Store::with(lines.concat().as_bytes());
+    let mut child = daemon(store.dir.path());
+    let mut stdin = child.stdin.take().unwrap();
+    writeln!(stdin, r#"{{"jsonrpc":"2.0","id":1,"method":"session/load","params":{{"sessionId":"s"}}}}"#)
+        .unwrap();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut String::new()).unwrap();
+    let (code, sessions, _) = store.verify();
+    assert_eq!((code, &sessions[0]["status"]), (0, &json!("repairable")));
+    assert_eq!(sessions[0]["lockedBy"]["pid"], child.id());
+    for flags in [&["--dry-run"][..], &[]] {
+        let (code, text) = store.repair(flags);
+        assert!(code == 1 && text.contains("SESSION_LOCKED"), "{text}");
+        assert!(text.contains(&child.id().to_string()), "{text}");
+    }
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_store_is_told_whole_whatever_lies_in_it() {
+    let good = |id: &str| header(id) + &rows(3).concat();
+    let store = Store::with(good("s").as_bytes());
+    store.put("--w--/empty/session.jsonl", b"");
+    fs::create_dir_all(store.dir.path().join("--w--/bare")).unwrap();
+    store.put("--w--/temp/session.jsonl.0123456789ab.tmp", b"x");
+    store.put("--w--/flat.jsonl", good("flat").as_bytes());
+    store.put("--w--/twice/session.jsonl", good("twice").as_bytes());
+    store.put("--x--/twice/session.jsonl", good("twice").as_bytes());
+    std::os::unix::fs::symlink(store.dir.path(), store.dir.path().join("link")).unwrap();
+    let output = run(&["verify", "--json", "--store", &store.spec()]);
+    let (code, lines, summary) = parse(&output);
+    assert_eq!(code, 1);
+    let told = |path: &str| lines.iter().find(|line| line["path"] == path).unwrap();
+    for (path, status) in [
+        ("--w--/s/session.jsonl", "ok"),
+        ("--w--/empty/session.jsonl", "corrupt"),
+        ("--w--/bare", "empty"),
+        ("--w--/temp", "empty"),
+        ("--w--/flat.jsonl", "corrupt"),
+        ("--w--/twice/session.jsonl", "corrupt"),
+        ("--x--/twice/session.jsonl", "corrupt"),
+    ] {
+        assert_eq!(told(path)["status"], status, "{}", told(path));
+    }
+    assert_eq!(told("--x--/twice/session.jsonl")["problems"][0]["class"], "LOG_DUPLICATE_ID");
+    assert!(lines.iter().any(|line| line["skipped"] == "link"));
+    assert_eq!(
+        summary,
+        json!({ "sessions": 5, "ok": 1, "repairable": 0, "damaged": 0, "corrupt": 4, "unsupported": 0,
+            "limit": 0, "unreadable": 0, "empty": 2, "skipped": 1 })
+    );
+    let text = run(&["verify", "--store", &store.spec()]).stdout;
+    let text = String::from_utf8(text).unwrap();
+    let last = text.lines().last().unwrap();
+    assert_eq!(last, "5 sessions: 1 ok, 4 corrupt; 2 directories without a log; 1 place not looked into");
+    assert!(!text.contains("/s/session.jsonl"), "all is well with it: {text}");
+
+    // One directory, one project, one file; and a copy under any name.
+    let root = store.dir.path();
+    store.put("copy", good("s").as_bytes());
+    for (path, code, count) in
+        [("--w--/s", 0, 1), ("--w--", 1, 3), ("--w--/s/session.jsonl", 0, 1), ("copy", 0, 1)]
+    {
+        let output = run(&["verify", "--json", root.join(path).to_str().unwrap()]);
+        let (found, lines, _) = parse(&output);
+        assert_eq!((found, lines.len()), (code, count), "{path}: {lines:?}");
+    }
+    store.put("--w--/odd/notes", b"");
+    std::os::unix::fs::symlink("nowhere", root.join("--w--/odd/session.jsonl")).unwrap();
+    let output = run(&["verify", "--json", root.join("--w--/odd").to_str().unwrap()]);
+    let (code, lines, _) = parse(&output);
+    assert_eq!((code, &lines[0]["status"]), (1, &json!("unreadable")));
+    fs::remove_dir_all(root.join("--w--/odd")).unwrap();
+    let args = ["verify", "--json"];
+    let (_, _, by_env) = parse(&sessiond(&args).env("SESSIOND_STORE", store.spec()).output().unwrap());
+    assert_eq!(by_env, summary);
+}
+
+#[test]
+fn a_store_that_may_not_be_written_is_verified() {
+    let store = Store::with(&[header("s").as_bytes(), rows(4).concat().as_bytes(), b"{\"ty"].concat());
+    let dir = store.dir.path().join("--w--/s");
+    let set = |mode, file_mode| {
+        fs::set_permissions(dir.join("session.jsonl"), fs::Permissions::from_mode(file_mode)).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(0o500, 0o400);
+    let (code, sessions, _) = store.verify();
+    let (dry, text) = store.repair(&["--dry-run"]);
+    set(0o700, 0o600);
+    assert_eq!((code, &sessions[0]["status"]), (0, &json!("repairable")));
+    assert!(dry == 0 && text.contains("4 bytes from byte"), "{text}");
+}
+
+#[test]
+fn the_artifacts_are_judged_as_a_load_judges_them_and_repaired_where_that_is_possible() {
+    let Some(artifacts) = support::shared("corpus/artifacts") else { return };
+    let (mut judged, mut repaired) = (0, 0);
+    for entry in fs::read_dir(artifacts).unwrap() {
+        let dir = entry.unwrap().path();
+        if !dir.join("root").is_dir() {
+            continue;
+        }
+        let copy = tempfile::tempdir().unwrap();
+        for (path, bytes) in tree(&dir.join("root")) {
+            let to = copy.path().join(path.strip_prefix(dir.join("root")).unwrap());
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            fs::write(to, bytes).unwrap();
+        }
+        let store = Store { dir: copy };
+        let (_, sessions, _) = store.verify();
+        for session in sessions.iter().filter(|session| session["status"] != "empty") {
+            let id = session["session"].as_str().unwrap();
+            if id.contains(['\u{fffd}', '\0']) {
+                continue; // no id here, or none for a command line
+            }
+            judged += 1;
+            let status = session["status"].as_str().unwrap();
+            let spec = store.spec();
+            let output = run(&["repair", "--dry-run", "--store", &spec, "--", id]);
+            let possible = output.status.success();
+            assert!(possible || !["ok", "repairable", "damaged"].contains(&status), "{session}: {output:?}");
+            let output = run(&["repair", "--store", &spec, "--", id]);
+            assert_eq!(output.status.success(), possible, "{session}: {output:?}");
+            let loaded = load(store.dir.path(), id);
+            assert_eq!(loaded.is_ok(), possible, "{session}: {loaded:?}");
+            if possible && status != "ok" {
+                repaired += 1;
+                let events = session["events"].as_u64().unwrap();
+                let closers = session["closers"].as_u64().unwrap_or(0);
+                let most = usize::try_from(events + closers).unwrap();
+                assert_eq!(loaded.unwrap().len(), most.min(1000), "{session}");
+                let again = run(&["repair", "--store", &spec, "--", id]);
+                assert!(again.stdout.starts_with(b"nothing to do"), "{again:?}");
+            }
+        }
+    }
+    assert!(judged > 60 && repaired > 8, "{judged} {repaired}");
+}

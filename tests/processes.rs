@@ -1,0 +1,280 @@
+//! Several daemons, other programs and odd files on one store: one owner for each session, nothing outside the root
+//! touched, nothing damaged that another program changed (PROTOCOL 3, Storage failure; 9.4).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod dur_support;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use dur_support::process::{Daemon, log_of, tree};
+use dur_support::{append, note, said};
+use serde_json::{Value, json};
+
+fn with_note(daemon: &mut Daemon, session: &str) {
+    daemon.ok("session/new", json!({"sessionId": session, "cwd": "/w"}));
+    daemon.ok("session/append", append(session, &note(0)));
+}
+
+/// The rows of a list, by id.
+fn rows(daemon: &mut Daemon) -> BTreeMap<String, Value> {
+    let list = daemon.ok("session/list", json!({"includeEmpty": true}));
+    let rows = list["sessions"].as_array().unwrap().iter();
+    rows.map(|row| (row["sessionId"].as_str().unwrap().to_owned(), row.clone())).collect()
+}
+
+#[test]
+fn a_session_has_one_owner_and_none_once_that_is_killed() {
+    let store = tempfile::tempdir().unwrap();
+    let mut owner = Daemon::start(store.path());
+    with_note(&mut owner, "s");
+    let mut other = Daemon::start(store.path());
+    for method in ["session/load", "session/resume", "session/delete"] {
+        let (code, data) = other.err(method, json!({"sessionId": "s"}));
+        assert_eq!(code, "SESSION_LOCKED", "{method}");
+        assert_eq!(data["pid"], owner.pid(), "{method}");
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+        assert!(now - data["since"].as_u64().unwrap() < 600_000, "{method}");
+    }
+    let (code, _) = other.err("session/new", json!({"sessionId": "s", "cwd": "/elsewhere"}));
+    assert_eq!(code, "SESSION_ALREADY_EXISTS");
+    // It may be looked at, and listed, while its owner goes on.
+    let inspected = other.ok("session/inspect", json!({"sessionId": "s"}));
+    assert_eq!(inspected["lockedBy"]["pid"], owner.pid());
+    assert_eq!(inspected["nextSeq"], 1);
+    owner.ok("session/append", append("s", &note(1)));
+    assert_eq!(other.ok("session/inspect", json!({"sessionId": "s"}))["nextSeq"], 2);
+    let row = &rows(&mut other)["s"];
+    assert_eq!((&row["status"], &row["live"]), (&json!("ok"), &json!(false)));
+    owner.kill();
+    let inspected = other.ok("session/inspect", json!({"sessionId": "s"}));
+    assert_eq!(inspected.get("lockedBy"), None);
+    assert_eq!(other.ok("session/load", json!({"sessionId": "s"}))["nextSeq"], 2);
+    // And back: closing gives it up, too.
+    let mut third = Daemon::start(store.path());
+    assert_eq!(third.err("session/load", json!({"sessionId": "s"})).0, "SESSION_LOCKED");
+    other.ok("session/close", json!({"sessionId": "s"}));
+    third.ok("session/load", json!({"sessionId": "s"}));
+}
+
+#[test]
+fn of_two_daemons_that_make_one_session_one_wins() {
+    let store = tempfile::tempdir().unwrap();
+    for round in 0..10 {
+        let id = format!("s{round}");
+        let mut daemons = [Daemon::start(store.path()), Daemon::start(store.path())];
+        for daemon in &mut daemons {
+            daemon.ok("session/new", json!({"sessionId": id}));
+        }
+        let asked: Vec<u64> =
+            daemons.iter_mut().map(|daemon| daemon.send("session/append", append(&id, &note(1)))).collect();
+        let answers: Vec<_> = daemons.iter_mut().zip(asked).map(|(daemon, id)| daemon.answer(id)).collect();
+        let won: Vec<bool> = answers.iter().map(Result::is_ok).collect();
+        assert_eq!(won.iter().filter(|won| **won).count(), 1, "{answers:?}");
+        let error = answers.into_iter().find_map(Result::err).unwrap();
+        assert_eq!(error["data"]["code"], "SESSION_ALREADY_EXISTS", "{error}");
+        assert_eq!(std::fs::read_to_string(log_of(store.path(), &id)).unwrap().lines().count(), 2);
+    }
+}
+
+#[test]
+fn deleting_spares_forks_and_what_another_process_holds() {
+    let store = tempfile::tempdir().unwrap();
+    let mut owner = Daemon::start(store.path());
+    with_note(&mut owner, "parent");
+    owner.ok("session/fork", json!({"sessionId": "parent", "childSessionId": "child"}));
+    owner.ok("session/close", json!({"sessionId": "parent"}));
+    let child = std::fs::read(log_of(store.path(), "child")).unwrap();
+    let mut other = Daemon::start(store.path());
+    assert_eq!(other.err("session/delete", json!({"sessionId": "child"})).0, "SESSION_LOCKED");
+    other.ok("session/delete", json!({"sessionId": "parent"}));
+    assert_eq!(std::fs::read(log_of(store.path(), "child")).unwrap(), child);
+    assert_eq!(rows(&mut owner).into_keys().collect::<Vec<_>>(), ["child"]);
+    owner.ok("session/append", append("child", &note(1)));
+    owner.end();
+    assert_eq!(other.ok("session/load", json!({"sessionId": "child"}))["nextSeq"], 3);
+}
+
+/// Something another program does to a log.
+type Meddling = fn(&Path);
+
+#[test]
+fn a_log_that_was_changed_outside_is_not_written_to() {
+    let meddlings: [(&str, Meddling); 4] = [
+        ("appended", |log| {
+            let mut file = std::fs::OpenOptions::new().append(true).open(log).unwrap();
+            file.write_all(b"{\"type\":\"x/other\",\"seq\":1,\"time\":1,\"data\":{},\"ignorable\":true}\n").unwrap();
+        }),
+        ("truncated", |log| {
+            let file = std::fs::OpenOptions::new().write(true).open(log).unwrap();
+            file.set_len(std::fs::metadata(log).unwrap().len() - 3).unwrap();
+        }),
+        ("removed", |log| std::fs::remove_file(log).unwrap()),
+        ("replaced", |log| {
+            let bytes = std::fs::read(log).unwrap();
+            std::fs::remove_file(log).unwrap();
+            std::fs::write(log, bytes).unwrap();
+        }),
+    ];
+    for (what, meddle) in meddlings {
+        for durable in [false, true] {
+            let store = tempfile::tempdir().unwrap();
+            let mut daemon = Daemon::start(store.path());
+            with_note(&mut daemon, "s");
+            daemon.ok("session/flush", json!({"sessionId": "s"}));
+            let log = log_of(store.path(), "s");
+            meddle(&log);
+            let left = std::fs::read(&log).ok();
+            for _ in 0..2 {
+                let mut params = append("s", &note(1));
+                params["durable"] = json!(durable);
+                let (code, data) = daemon.err("session/append", params);
+                assert_eq!((code.as_str(), &data["reason"]), ("STORAGE_FAILED", &json!("changed_outside")), "{what}");
+                assert_eq!(data["committed"], false, "{what}");
+            }
+            // Reads go on, a fork takes what memory holds or is refused, and the file is as the other left it.
+            assert_eq!(daemon.events("s").iter().map(said).collect::<Vec<_>>(), [note(0)], "{what}");
+            let events = daemon.notices.iter().filter(|notice| notice["method"] == "session/event");
+            assert_eq!(events.count(), 1, "{what}: nothing is announced");
+            let fork = json!({"sessionId": "s", "childSessionId": "c"});
+            match daemon.call("session/fork", fork) {
+                Ok(_) => {
+                    daemon.ok("session/close", json!({"sessionId": "c"}));
+                    let child = daemon.ok("session/load", json!({"sessionId": "c"}));
+                    assert_eq!(child["inheritedEventCount"], 1, "{what}");
+                    assert_eq!(said(&daemon.events("c")[0]), note(0), "{what}");
+                }
+                Err(error) => assert_eq!(error["data"]["reason"], "changed_outside", "{what}: {error}"),
+            }
+            assert_eq!(std::fs::read(&log).ok(), left, "{what}");
+            let _ = daemon.call("session/close", json!({"sessionId": "s"}));
+            assert_eq!(std::fs::read(&log).ok(), left, "{what}");
+            daemon.end();
+        }
+    }
+}
+
+#[test]
+fn odd_artifacts_are_told_and_lead_nowhere() {
+    let outside = tempfile::tempdir().unwrap();
+    let store = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(store.path());
+    for id in ["good", "copied", "linked-log", "linked-dir"] {
+        with_note(&mut daemon, id);
+    }
+    daemon.end();
+    let project = store.path().join("--w--");
+    // A copy in another project, and links in the place of a log and of a session's directory.
+    let other = store.path().join("--other--/copied");
+    std::fs::create_dir_all(&other).unwrap();
+    std::fs::copy(project.join("copied/session.jsonl"), other.join("session.jsonl")).unwrap();
+    let (log, secret) = (project.join("linked-log/session.jsonl"), outside.path().join("secret.jsonl"));
+    std::fs::rename(&log, &secret).unwrap();
+    symlink(&secret, &log).unwrap();
+    let (dir, away) = (project.join("linked-dir"), outside.path().join("linked-dir"));
+    std::fs::rename(&dir, &away).unwrap();
+    symlink(&away, &dir).unwrap();
+    let before = (tree(outside.path()), tree(&project.join("good")));
+    let mut daemon = Daemon::start(store.path());
+    let rows = rows(&mut daemon);
+    assert_eq!(rows["good"]["status"], "ok");
+    for id in ["copied", "linked-log", "linked-dir"] {
+        assert_eq!(rows[id]["status"], "corrupt", "{id}");
+        assert!(!rows[id]["reason"].as_str().unwrap().is_empty(), "{id}");
+        for method in ["session/load", "session/inspect"] {
+            let (code, data) = daemon.err(method, json!({"sessionId": id}));
+            assert_eq!(code, "SESSION_CORRUPT", "{method} {id}");
+            assert!(!data.to_string().contains("secret"), "{data}");
+        }
+        let (code, _) = daemon.err("session/new", json!({"sessionId": id, "cwd": "/w"}));
+        assert_eq!(code, "SESSION_ALREADY_EXISTS", "{id}");
+    }
+    daemon.ok("session/load", json!({"sessionId": "good"}));
+    daemon.ok("session/close", json!({"sessionId": "good"}));
+    for id in ["copied", "linked-log", "linked-dir"] {
+        let _ = daemon.call("session/delete", json!({"sessionId": id}));
+    }
+    daemon.end();
+    assert_eq!(tree(outside.path()), before.0, "nothing outside the root was touched");
+    let kept = tree(&project.join("good"));
+    assert_eq!(kept[&project.join("good/session.jsonl")], before.1[&project.join("good/session.jsonl")]);
+}
+
+#[test]
+fn no_id_and_no_cwd_leads_out_of_the_root() {
+    let around = tempfile::tempdir().unwrap();
+    let store = around.path().join("a/b/store");
+    std::fs::create_dir_all(store.parent().unwrap()).unwrap();
+    let before = tree(around.path());
+    let mut daemon = Daemon::start(&store);
+    let names = ["../../x", "..", ".", "/etc/passwd", "a/../../../x", "\u{0}", "a\u{0}b", "~", "C:\\x", "session.jsonl"];
+    let long = "l".repeat(5000);
+    for id in names.into_iter().chain([long.as_str(), ""]) {
+        for method in ["session/new", "session/load", "session/inspect", "session/delete"] {
+            let params = json!({"sessionId": id});
+            match (method, daemon.call(method, params)) {
+                ("session/new", Ok(_)) => {
+                    daemon.ok("session/append", append(id, &note(1)));
+                    daemon.ok("session/close", json!({"sessionId": id}));
+                }
+                ("session/delete", Ok(_)) => {}
+                (_, Ok(_)) => assert!(id.len() < 300 && !id.is_empty(), "{method} {id:?}"),
+                (_, Err(error)) => {
+                    let code = error["data"]["code"].as_str().unwrap();
+                    assert!(["INVALID_PARAMS", "SESSION_NOT_FOUND"].contains(&code), "{method} {id:?}: {error}");
+                    assert!(id.len() > 255 || id.is_empty() || method != "session/new", "{method} {id:?}: {error}");
+                }
+            }
+            if method == "session/load" {
+                daemon.ok("session/close", json!({"sessionId": id}));
+            }
+        }
+    }
+    for (n, cwd) in ["/../../x", "/..", "/a/../../..", "/\u{0}", "/a\u{0}b"].into_iter().chain([&*format!("/{}", &long[..4000])]).enumerate() {
+        let id = format!("cwd-{n}");
+        daemon.ok("session/new", json!({"sessionId": id, "cwd": cwd}));
+        daemon.ok("session/append", append(&id, &note(1)));
+        daemon.ok("session/close", json!({"sessionId": id}));
+        assert_eq!(daemon.ok("session/load", json!({"sessionId": id}))["header"]["cwd"], cwd);
+    }
+    for cwd in ["../../x", "x", "", &format!("/{long}")] {
+        assert_eq!(daemon.err("session/new", json!({"cwd": cwd})).0, "INVALID_PARAMS");
+    }
+    daemon.end();
+    let after = tree(around.path());
+    assert!(after.keys().all(|path| path.starts_with(&store) || before.contains_key(path)), "{:?}", after.keys());
+}
+
+#[test]
+fn modes_do_not_follow_the_umask() {
+    for umask in ["000", "077", "277"] {
+        let around = tempfile::tempdir().unwrap();
+        let store = around.path().join("store");
+        let mut command = Command::new("sh");
+        let script = format!("umask {umask}; exec \"$0\" serve --store \"jsonl:$1\"");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_sessiond")]).arg(&store);
+        let mut daemon = Daemon::run(command);
+        with_note(&mut daemon, "s");
+        daemon.ok("session/fork", json!({"sessionId": "s", "childSessionId": "c"}));
+        daemon.ok("session/close", json!({"sessionId": "s"})); // a summary, too
+        let mut seen = 0;
+        let mut dirs = vec![store.clone()];
+        while let Some(dir) = dirs.pop() {
+            assert_eq!(dir.metadata().unwrap().permissions().mode() & 0o7777, 0o700, "{umask} {dir:?}");
+            for entry in std::fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    dirs.push(path);
+                } else {
+                    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o7777, 0o600, "{umask} {path:?}");
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen >= 3, "{seen}");
+        daemon.end();
+    }
+}

@@ -1,0 +1,182 @@
+//! Does README say what the daemon does? Its tour, its commands, its tables.
+//!
+//! `README_UPDATE=1 cargo test --test readme` puts what came back, and the log, into the tour.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use sessiond::replay::{Options, run};
+use sessiond::rpc::{Code, METHODS, Notice, UPDATE};
+
+const FLAGS: [&str; 4] = ["--clock", "fixed:1700000000000+1000", "--ids", "sequential"];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn readme() -> String {
+    fs::read_to_string(root().join("README.md")).unwrap()
+}
+
+/// The text between a fence of that kind and its end, for each such block.
+fn blocks(text: &str, kind: &str) -> Vec<String> {
+    let fence = format!("\n```{kind}\n");
+    let parts = text.split(&fence).skip(1);
+    parts.map(|part| part.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// Puts other texts into the blocks of that kind.
+fn with_blocks(text: &str, kind: &str, new: &[String]) -> String {
+    let fence = format!("\n```{kind}\n");
+    let mut parts = text.split(&fence);
+    let mut out = parts.next().unwrap().to_owned();
+    for (part, new) in parts.zip(new) {
+        let (_, rest) = part.split_once("```").unwrap();
+        out.push_str(&format!("{fence}{new}```{rest}"));
+    }
+    out
+}
+
+/// The rows of the table under a heading, as cells.
+fn rows(text: &str, heading: &str) -> Vec<Vec<String>> {
+    let (_, section) = text.split_once(&format!("\n## {heading}\n")).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with('|')).skip(2);
+    rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()).collect()
+}
+
+/// The names in backticks of each row's cell.
+fn names(rows: &[Vec<String>], cell: usize) -> Vec<String> {
+    let cell = rows.iter().map(|row| row.get(cell).unwrap());
+    cell.map(|cell| cell.split('`').nth(1).unwrap().to_owned()).collect()
+}
+
+/// Runs the tour's conversation; the transcripts as they came, or the report of what differs.
+fn replay(blocks: &[String], update: bool) -> Result<Vec<String>, String> {
+    const MARK: &str = "# block\n";
+    let title = format!("# README's tour\n# args: --store jsonl:$STORE {}\n", FLAGS.join(" "));
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tour.txt");
+    fs::write(&file, format!("{title}{MARK}{}", blocks.join(MARK))).unwrap();
+    let options = Options {
+        command: Some(vec![env!("CARGO_BIN_EXE_sessiond").into(), "serve".into()]),
+        update,
+        timeout: Duration::from_secs(60),
+    };
+    let mut report = Vec::new();
+    let summary = run(std::slice::from_ref(&file), &options, &mut report).unwrap();
+    if summary.failed > 0 {
+        return Err(String::from_utf8_lossy(&report).into_owned());
+    }
+    let text = fs::read_to_string(file).unwrap();
+    Ok(text.split(MARK).skip(1).map(str::to_owned).collect())
+}
+
+/// Feeds lines to a daemon until its end; what it says.
+fn serve(dir: &Path, lines: &str) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sessiond"))
+        .args(FLAGS)
+        .current_dir(dir)
+        .env("SESSIOND_STORE", "jsonl:store")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let sent = lines.to_owned();
+    let sender = std::thread::spawn(move || std::io::Write::write_all(&mut stdin, sent.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    sender.join().unwrap().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn sent(block: &str) -> String {
+    block.lines().filter_map(|line| line.strip_prefix("> ")).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn the_tour_comes_back_byte_for_byte() {
+    let text = readme();
+    let tour = blocks(&text, "transcript");
+    let update = std::env::var_os("README_UPDATE").is_some();
+    let came = replay(&tour, update).unwrap_or_else(|report| panic!("\n{report}"));
+
+    // The log that the tour ends with.
+    let dir = tempfile::tempdir().unwrap();
+    let crash = tour.iter().position(|block| block.starts_with("! kill")).unwrap();
+    let (before, after) = tour.split_at(crash);
+    serve(dir.path(), &before.iter().map(|block| sent(block)).collect::<String>());
+    serve(dir.path(), &after.iter().map(|block| sent(block)).collect::<String>());
+    let log = fs::read_to_string(dir.path().join("store/--tour--/tour/session.jsonl")).unwrap();
+
+    if update {
+        let text = with_blocks(&text, "transcript", &came);
+        fs::write(root().join("README.md"), with_blocks(&text, "log", &[log])).unwrap();
+    } else {
+        assert_eq!(blocks(&text, "log"), [log]);
+    }
+}
+
+#[test]
+fn the_first_command_feeds_the_tour_and_works_again() {
+    let text = readme();
+    assert!(blocks(&text, "sh").contains(&"cargo run --release < examples/first-session.jsonl\n".to_owned()));
+    assert!(blocks(&text, "sh").contains(&"cargo test\n".to_owned()));
+    let example = fs::read_to_string(root().join("examples/first-session.jsonl")).unwrap();
+    let tour = blocks(&text, "transcript");
+    let first: Vec<_> = tour.iter().take_while(|block| !block.starts_with('!')).collect();
+    assert_eq!(first.into_iter().map(|block| sent(block)).collect::<String>(), example);
+
+    let dir = tempfile::tempdir().unwrap();
+    let once = serve(dir.path(), &example);
+    assert_eq!(serve(dir.path(), &example), once);
+    let errors: Vec<Value> = once.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // One refusal is part of the tour.
+    assert_eq!(errors.iter().filter(|line| line.get("error").is_some()).count(), 1);
+}
+
+#[test]
+fn the_tables_name_every_method_notification_and_error() {
+    let text = readme();
+    assert_eq!(names(&rows(&text, "Methods"), 0), METHODS);
+
+    let notices: Vec<_> = Notice::ALL.iter().map(|notice| notice.method()).chain([UPDATE]).collect();
+    assert_eq!(names(&rows(&text, "Notifications"), 0), notices);
+
+    let table: Vec<(String, String)> = rows(&text, "Errors")
+        .iter()
+        .map(|row| (row.first().unwrap().clone(), row.get(1).unwrap().trim_matches('`').to_owned()))
+        .collect();
+    let codes: Vec<_> =
+        Code::ALL.iter().map(|code| (code.number().to_string(), code.name().to_owned())).collect();
+    assert_eq!(table, codes);
+}
+
+#[test]
+fn the_table_of_flags_is_the_help_text() {
+    let help = Command::new(env!("CARGO_BIN_EXE_sessiond")).args(["serve", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let word = |text: &str| -> String {
+        text.chars().take_while(|char| char.is_ascii_lowercase() || *char == '-').collect()
+    };
+    // A flag stands first on its line, after its short form if it has one.
+    let helped = help.lines().filter_map(|line| line.trim_start().split_once("--"));
+    let helped: BTreeSet<String> = helped
+        .filter(|(before, _)| before.is_empty() || before.ends_with(", "))
+        .map(|(_, rest)| word(rest))
+        .filter(|flag| flag != "help" && flag != "version")
+        .collect();
+    let named = rows(&readme(), "Limits and flags");
+    let named: BTreeSet<String> = names(&named, 0)
+        .iter()
+        .map(|flag| word(flag.trim_start_matches("--")))
+        .filter(|flag| flag != "help" && flag != "version")
+        .collect();
+    assert_eq!(named, helped);
+}
