@@ -5,6 +5,7 @@
 
 pub mod acp;
 mod ambient;
+mod answer;
 mod api;
 mod connection;
 mod envelope;

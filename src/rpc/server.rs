@@ -7,6 +7,7 @@ use jsonrpsee::Extensions;
 use jsonrpsee::core::server::{MethodCallback, Methods};
 use jsonrpsee::types::{Id, Params};
 
+use super::answer::{TABLE_HEAD, has_id, reason_of, too_long, unknown_method, write_error, write_response};
 use super::api::SessionApiServer;
 use super::connection::{Dialect, Notice, acp_params};
 use super::envelope::{Incoming, Request};
@@ -18,11 +19,8 @@ use super::service::{Call, Found, Next, Service, Settings, Slot, notify};
 use super::storage::{Job, JobResult, Storage, Written};
 use super::turn::{Fate, Touched, refuse_lines};
 use super::waiting::{Lines, Queue, Undo, Waiting};
-use crate::json::{Json, Scratch, escape_separators, quote};
+use crate::json::{Json, Scratch, quote};
 use crate::log::{Seq, SessionId};
-
-/// The head of every response that the method table makes; ours has the id's own text.
-const TABLE_HEAD: &str = r#"{"jsonrpc":"2.0","id":0,"#;
 
 /// What a request that waited goes on with: the job's result, and what it had learned before.
 type Resumed = (JobResult, Vec<Found>);
@@ -576,69 +574,4 @@ fn named_sessions(request: &Request<'_>, params: Json<'_>) -> Vec<String> {
         names.push(String::new());
     }
     names
-}
-
-/// Whether a line is the request of that id.
-fn has_id(line: &str, id: Json<'_>) -> bool {
-    let own = Json::parse(line).ok().and_then(|(request, _)| request.get("id"));
-    own.is_some_and(|own| match (own.as_str(), id.as_str()) {
-        (Some(own), Some(id)) => own == id,
-        (None, None) => own.text() == id.text(),
-        _ => false,
-    })
-}
-
-fn write_response(out: &mut String, id: &str, rest: &str) {
-    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
-    escape_separators(id, out);
-    out.push(',');
-    escape_separators(rest, out);
-    out.push('\n');
-}
-
-/// Appends an error response.
-pub(super) fn write_error(out: &mut String, id: &str, error: &WireError) {
-    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
-    escape_separators(id, out);
-    out.push_str(",\"error\":");
-    out.push_str(&error.to_json());
-    out.push_str("}\n");
-}
-
-/// What the method table says of params that it could not read.
-fn reason_of(body: &str) -> String {
-    let reason = Json::parse(body).ok().and_then(|(body, _)| body.at(&["error", "data"])?.as_str());
-    reason.map(|reason| reason.lossy().into_owned()).unwrap_or_default()
-}
-
-fn too_long(method: &str, max: usize) -> WireError {
-    let paged = match method.trim_start_matches('_') {
-        "session/request" => "session/messages",
-        "session/snapshot" => "session/events",
-        "session/list" => "session/list with a smaller limit",
-        other => other,
-    };
-    let message = format!("the answer would be longer than a line may be; read less at once with {paged}");
-    WireError::new(Code::LimitExceeded, message).text("limit", "maxMessageBytes").fact("max", max)
-}
-
-fn unknown_method(method: &str) -> WireError {
-    let name: String = method.chars().take(100).collect();
-    let of_agents = matches!(
-        method,
-        "session/prompt"
-            | "session/set_mode"
-            | "session/set_config_option"
-            | "session/set_model"
-            | "authenticate"
-            | "logout"
-    );
-    if of_agents {
-        let message = format!("{name} is not served: this daemon stores sessions and runs no model");
-        return WireError::new(Code::MethodNotFound, message)
-            .text("method", &name)
-            .text("reason", "no_model");
-    }
-    let message = format!("there is no method {name:?}; initialize lists the methods");
-    WireError::new(Code::MethodNotFound, message).text("method", &name)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use base64::Engine;
 use serde_json::Value;
-use sessiond::json::{Json, Type};
+use sessiond::json::{Json, Type, escape_separators};
 
 use super::faults;
 
@@ -90,7 +90,9 @@ impl<'a> Walk<'a> {
             self.acp = method == "initialize" && speaks_acp(&params);
         }
         let sent = Sent { method, params, acp: self.acp };
-        self.waiting.entry(id.text().to_owned()).or_default().push_back(sent);
+        let mut id_as_answered = String::new();
+        escape_separators(id.text(), &mut id_as_answered);
+        self.waiting.entry(id_as_answered).or_default().push_back(sent);
     }
 
     /// A line of the daemon.
