@@ -24,6 +24,7 @@ pub mod shapes;
 pub mod storage;
 mod turn;
 mod waiting;
+mod work;
 
 pub use ambient::{Clock, IdSource, iso8601};
 #[cfg(feature = "client")]
