@@ -137,14 +137,15 @@ fn check(run: Run, runtime: &Arc<Runtime>, seed: u64, bound: usize) -> Figures {
 #[test]
 fn power_loss_at_any_moment_takes_nothing_that_was_promised() {
     let runtime = runtime();
-    let bound = from_env("SESSIOND_POWER_BOUND", 12);
+    let bound = from_env("SESSIOND_POWER_BOUND", 5);
     let mut run = Run::new(RecordingFs::new(), &runtime);
     run.call("session/new", json!({"sessionId": "a", "cwd": "/w"}));
     let turn = |event: &str, data: Value| (event.to_owned(), data);
     for n in 1..=3 {
         run.call("session/append", append("a", &turn("turn/start", json!({"turn": n}))));
         run.call("session/append", append("a", &note(n)));
-        let batch = json!({"sessionId": "a", "events": [entry(&note("x")), entry(&note("y"))], "durable": n == 2});
+        let batch =
+            json!({"sessionId": "a", "events": [entry(&note("x")), entry(&note("y"))], "durable": n == 2});
         run.call("session/append_batch", batch);
         let end = turn("turn/end", json!({"turn": n, "reason": {"kind": "completed"}}));
         run.call("session/append", append("a", &end));
@@ -162,7 +163,7 @@ fn power_loss_at_any_moment_takes_nothing_that_was_promised() {
     run.call("session/delete", json!({"sessionId": "b"}));
     let figures = check(run, &runtime, 7, bound);
     eprintln!("a life: {figures:?}");
-    assert!(figures.states > 300 && figures.absent > 10 && figures.repaired > 10, "{figures:?}");
+    assert!(figures.states > 200 && figures.absent > 10 && figures.repaired > 10, "{figures:?}");
 }
 
 #[test]
