@@ -34,8 +34,14 @@ struct Model {
 /// What a request of the storm asked for.
 enum Asked {
     /// So many events of a session from that index on.
-    Events { session: String, at: usize, events: Vec<Said> },
-    Fork { child: String },
+    Events {
+        session: String,
+        at: usize,
+        events: Vec<Said>,
+    },
+    Fork {
+        child: String,
+    },
     Other,
 }
 

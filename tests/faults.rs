@@ -41,7 +41,11 @@ impl Bench {
     fn restart(self, killed: bool) -> Self {
         let Self { disk, faults, local, runtime } = self;
         faults.clear();
-        if killed { drop(local) } else { local.end() }
+        if killed {
+            drop(local)
+        } else {
+            local.end()
+        }
         Self::on(disk, &runtime)
     }
 
@@ -70,7 +74,11 @@ impl Bench {
 
 fn refusal(answer: Answer) -> Value {
     let error = answer.expect_err("a refusal");
-    assert_eq!((&error["code"], &error["data"]["code"]), (&json!(-31023), &json!("STORAGE_FAILED")), "{error}");
+    assert_eq!(
+        (&error["code"], &error["data"]["code"]),
+        (&json!(-31023), &json!("STORAGE_FAILED")),
+        "{error}"
+    );
     error["data"].clone()
 }
 
@@ -81,7 +89,10 @@ fn a_failed_write_refuses_its_appends_and_changes_nothing() {
         ("ENOSPC", vec![Effect::Errno("ENOSPC")]),
         ("EIO", vec![Effect::Errno("EIO")]),
         ("EDQUOT", vec![Effect::Short(1), Effect::Errno("EDQUOT")]),
-        ("ENOSPC", vec![Effect::Short(60), Effect::Errno("EINTR"), Effect::Short(1), Effect::Errno("ENOSPC")]),
+        (
+            "ENOSPC",
+            vec![Effect::Short(60), Effect::Errno("EINTR"), Effect::Short(1), Effect::Errno("ENOSPC")],
+        ),
     ] {
         let mut bench = Bench::new(&runtime);
         bench.local.ok("session/new", json!({"sessionId": "s"}));
@@ -342,8 +353,13 @@ fn mend(
         assert!(is_whole(&bench.log("s").unwrap()), "{context}");
         assert_eq!(bench.stored("s"), expected, "{context}");
     }
-    let cuts: Vec<Vec<u8>> = bench.disk.paths().iter().filter(|path| path.to_str().unwrap().contains(".cut-"))
-        .map(|path| bench.disk.content(path).unwrap()).collect();
+    let cuts: Vec<Vec<u8>> = bench
+        .disk
+        .paths()
+        .iter()
+        .filter(|path| path.to_str().unwrap().contains(".cut-"))
+        .map(|path| bench.disk.content(path).unwrap())
+        .collect();
     if first != "session/close" {
         let saved = cuts.iter().filter(|cut| *cut == tail).count();
         assert_eq!((saved, cuts.len()), if tail.is_empty() { (0, 0) } else { (1, 1) }, "{context}: {cuts:?}");
@@ -374,7 +390,8 @@ fn scenario(bench: &mut Bench, promises: &mut Promises, context: &str) -> usize 
             }
         }
     };
-    let mut keep = |session: &str, event: Said| promises.sessions.entry(session.to_owned()).or_default().push(event);
+    let mut keep =
+        |session: &str, event: Said| promises.sessions.entry(session.to_owned()).or_default().push(event);
     ask(bench, "session/new", json!({"sessionId": "a", "cwd": "/w"}));
     for n in 0..3 {
         let mut params = append("a", &note(n));

@@ -144,7 +144,8 @@ fn power_loss_at_any_moment_takes_nothing_that_was_promised() {
     for n in 1..=3 {
         run.call("session/append", append("a", &turn("turn/start", json!({"turn": n}))));
         run.call("session/append", append("a", &note(n)));
-        let batch = json!({"sessionId": "a", "events": [entry(&note("x")), entry(&note("y"))], "durable": n == 2});
+        let batch =
+            json!({"sessionId": "a", "events": [entry(&note("x")), entry(&note("y"))], "durable": n == 2});
         run.call("session/append_batch", batch);
         let end = turn("turn/end", json!({"turn": n, "reason": {"kind": "completed"}}));
         run.call("session/append", append("a", &end));

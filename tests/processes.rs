@@ -36,7 +36,8 @@ fn a_session_has_one_owner_and_none_once_that_is_killed() {
         let (code, data) = other.err(method, json!({"sessionId": "s"}));
         assert_eq!(code, "SESSION_LOCKED", "{method}");
         assert_eq!(data["pid"], owner.pid(), "{method}");
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+        let now =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
         assert!(now - data["since"].as_u64().unwrap() < 600_000, "{method}");
     }
     let (code, _) = other.err("session/new", json!({"sessionId": "s", "cwd": "/elsewhere"}));
@@ -106,7 +107,8 @@ fn a_log_that_was_changed_outside_is_not_written_to() {
     let meddlings: [(&str, Meddling); 4] = [
         ("appended", |log| {
             let mut file = std::fs::OpenOptions::new().append(true).open(log).unwrap();
-            file.write_all(b"{\"type\":\"x/other\",\"seq\":1,\"time\":1,\"data\":{},\"ignorable\":true}\n").unwrap();
+            file.write_all(b"{\"type\":\"x/other\",\"seq\":1,\"time\":1,\"data\":{},\"ignorable\":true}\n")
+                .unwrap();
         }),
         ("truncated", |log| {
             let file = std::fs::OpenOptions::new().write(true).open(log).unwrap();
@@ -132,7 +134,11 @@ fn a_log_that_was_changed_outside_is_not_written_to() {
                 let mut params = append("s", &note(1));
                 params["durable"] = json!(durable);
                 let (code, data) = daemon.err("session/append", params);
-                assert_eq!((code.as_str(), &data["reason"]), ("STORAGE_FAILED", &json!("changed_outside")), "{what}");
+                assert_eq!(
+                    (code.as_str(), &data["reason"]),
+                    ("STORAGE_FAILED", &json!("changed_outside")),
+                    "{what}"
+                );
                 assert_eq!(data["committed"], false, "{what}");
             }
             // Reads go on, a fork takes what memory holds or is refused, and the file is as the other left it.
@@ -210,7 +216,18 @@ fn no_id_and_no_cwd_leads_out_of_the_root() {
     std::fs::create_dir_all(store.parent().unwrap()).unwrap();
     let before = tree(around.path());
     let mut daemon = Daemon::start(&store);
-    let names = ["../../x", "..", ".", "/etc/passwd", "a/../../../x", "\u{0}", "a\u{0}b", "~", "C:\\x", "session.jsonl"];
+    let names = [
+        "../../x",
+        "..",
+        ".",
+        "/etc/passwd",
+        "a/../../../x",
+        "\u{0}",
+        "a\u{0}b",
+        "~",
+        "C:\\x",
+        "session.jsonl",
+    ];
     let long = "l".repeat(5000);
     for id in names.into_iter().chain([long.as_str(), ""]) {
         for method in ["session/new", "session/load", "session/inspect", "session/delete"] {
@@ -224,8 +241,14 @@ fn no_id_and_no_cwd_leads_out_of_the_root() {
                 (_, Ok(_)) => assert!(id.len() < 300 && !id.is_empty(), "{method} {id:?}"),
                 (_, Err(error)) => {
                     let code = error["data"]["code"].as_str().unwrap();
-                    assert!(["INVALID_PARAMS", "SESSION_NOT_FOUND"].contains(&code), "{method} {id:?}: {error}");
-                    assert!(id.len() > 255 || id.is_empty() || method != "session/new", "{method} {id:?}: {error}");
+                    assert!(
+                        ["INVALID_PARAMS", "SESSION_NOT_FOUND"].contains(&code),
+                        "{method} {id:?}: {error}"
+                    );
+                    assert!(
+                        id.len() > 255 || id.is_empty() || method != "session/new",
+                        "{method} {id:?}: {error}"
+                    );
                 }
             }
             if method == "session/load" {
@@ -233,7 +256,11 @@ fn no_id_and_no_cwd_leads_out_of_the_root() {
             }
         }
     }
-    for (n, cwd) in ["/../../x", "/..", "/a/../../..", "/\u{0}", "/a\u{0}b"].into_iter().chain([&*format!("/{}", &long[..4000])]).enumerate() {
+    for (n, cwd) in ["/../../x", "/..", "/a/../../..", "/\u{0}", "/a\u{0}b"]
+        .into_iter()
+        .chain([&*format!("/{}", &long[..4000])])
+        .enumerate()
+    {
         let id = format!("cwd-{n}");
         daemon.ok("session/new", json!({"sessionId": id, "cwd": cwd}));
         daemon.ok("session/append", append(&id, &note(1)));
@@ -245,7 +272,11 @@ fn no_id_and_no_cwd_leads_out_of_the_root() {
     }
     daemon.end();
     let after = tree(around.path());
-    assert!(after.keys().all(|path| path.starts_with(&store) || before.contains_key(path)), "{:?}", after.keys());
+    assert!(
+        after.keys().all(|path| path.starts_with(&store) || before.contains_key(path)),
+        "{:?}",
+        after.keys()
+    );
 }
 
 #[test]
@@ -269,7 +300,11 @@ fn modes_do_not_follow_the_umask() {
                 if path.is_dir() {
                     dirs.push(path);
                 } else {
-                    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o7777, 0o600, "{umask} {path:?}");
+                    assert_eq!(
+                        path.metadata().unwrap().permissions().mode() & 0o7777,
+                        0o600,
+                        "{umask} {path:?}"
+                    );
                     seen += 1;
                 }
             }

@@ -15,7 +15,8 @@ use tokio::runtime::Runtime;
 
 const DIR: &str = "--w--/s";
 const LOG: &str = "--w--/s/session.jsonl";
-const HEADER: &str = r#"{"type":"session","version":0,"id":"s","createdAt":5,"cwd":"/w","delegationDepth":0}"#;
+const HEADER: &str =
+    r#"{"type":"session","version":0,"id":"s","createdAt":5,"cwd":"/w","delegationDepth":0}"#;
 /// Two turns, the second of them open with a step and a call.
 const RECORDS: [&str; 11] = [
     r#"{"type":"turn/start","seq":0,"time":10,"data":{"turn":1}}"#,
@@ -81,7 +82,8 @@ fn loads(runtime: &Arc<Runtime>, log: &[u8], records: usize, sound: usize, conte
     assert_eq!(inspected["tornTail"].is_null(), tail.is_empty(), "{context}: {}", inspected["tornTail"]);
     let opened = first.ok("session/load", json!({"sessionId": "s"}));
     assert_eq!(opened["nextSeq"], events + closers, "{context}");
-    let repaired = (closers > 0 || !tail.is_empty()).then(|| json!({"closers": closers, "cutBytes": tail.len()}));
+    let repaired =
+        (closers > 0 || !tail.is_empty()).then(|| json!({"closers": closers, "cutBytes": tail.len()}));
     assert_eq!(opened.get("repaired"), repaired.as_ref(), "{context}");
     let seen = first.events("s");
     if !tail.is_empty() {
@@ -94,7 +96,10 @@ fn loads(runtime: &Arc<Runtime>, log: &[u8], records: usize, sound: usize, conte
     assert!(dur_support::is_whole(&mended), "{context}");
     assert!(mended.starts_with(&log[..sound]), "{context}");
     assert_eq!(mended.iter().filter(|byte| **byte == b'\n').count(), 1 + records + closers, "{context}");
-    let saved: Vec<_> = (!tail.is_empty()).then(|| (format!("{LOG}.cut-{sound}").into(), tail.to_vec())).into_iter().collect();
+    let saved: Vec<_> = (!tail.is_empty())
+        .then(|| (format!("{LOG}.cut-{sound}").into(), tail.to_vec()))
+        .into_iter()
+        .collect();
     assert_eq!(cuts(&disk), saved, "{context}");
     // Loaded again, and closed: nothing more changes, but for a further event when there is one.
     let again = first.ok("session/load", json!({"sessionId": "s"}));

@@ -124,7 +124,9 @@ fn the_references_stores_open_as_they_do_there() {
         let needed = support::shared("corpus").is_none() || used.contains_key(name);
         assert!(needed, "not needed: {name} ({clause})");
     }
-    eprintln!("{loaded} load, {repaired} of them repaired by a close, {refused} refused; exceptions: {used:?}");
+    eprintln!(
+        "{loaded} load, {repaired} of them repaired by a close, {refused} refused; exceptions: {used:?}"
+    );
 }
 
 fn logs_of(tree: &BTreeMap<PathBuf, Vec<u8>>) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -159,7 +161,8 @@ fn check_close(local: &mut Local, id: &str, expected: &Value, store: &Path, cont
     let after = logs(store);
     let changed: Vec<&PathBuf> = before.keys().filter(|path| before[*path] != after[*path]).collect();
     let theirs = expected["filesChangedByLoad"].as_array();
-    let theirs: Vec<&Value> = theirs.into_iter().flatten().filter(|file| file["plaintextBase64"].is_string()).collect();
+    let theirs: Vec<&Value> =
+        theirs.into_iter().flatten().filter(|file| file["plaintextBase64"].is_string()).collect();
     assert_eq!(changed.len(), theirs.len(), "{context}: {changed:?}");
     for (path, file) in changed.iter().zip(&theirs) {
         let text = STANDARD.decode(file["plaintextBase64"].as_str().unwrap()).unwrap();
@@ -185,8 +188,12 @@ fn lists(name: &str, root: &Path, expect: &Value, runtime: &Arc<Runtime>) {
     let store = copy(root);
     let mut local = open(store.path(), runtime);
     let list = local.ok("session/list", json!({"includeEmpty": true}));
-    let rows: BTreeMap<&str, &Value> = list["sessions"].as_array().unwrap().iter()
-        .map(|row| (row["sessionId"].as_str().unwrap(), row)).collect();
+    let rows: BTreeMap<&str, &Value> = list["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["sessionId"].as_str().unwrap(), row))
+        .collect();
     for expected in expect["loads"].as_array().unwrap() {
         let Ok(id) = serde_json::from_str::<String>(expected["idJson"].as_str().unwrap()) else {
             let odd = rows.values().filter(|row| row["status"] == "unsupported").count();

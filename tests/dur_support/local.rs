@@ -25,7 +25,9 @@ pub struct Local {
 }
 
 pub fn runtime() -> Arc<Runtime> {
-    Arc::new(Builder::new_multi_thread().worker_threads(1).max_blocking_threads(2).enable_all().build().unwrap())
+    Arc::new(
+        Builder::new_multi_thread().worker_threads(1).max_blocking_threads(2).enable_all().build().unwrap(),
+    )
 }
 
 impl Local {

@@ -108,12 +108,7 @@ impl JsonlStorage {
     }
 
     /// The same over another file system: one that fails or remembers, for tests.
-    pub fn over(
-        fs: Arc<dyn FileSystem>,
-        options: JsonlOptions,
-        runtime: Handle,
-        waker: Waker,
-    ) -> Self {
+    pub fn over(fs: Arc<dyn FileSystem>, options: JsonlOptions, runtime: Handle, waker: Waker) -> Self {
         let (sender, messages) = channel();
         let shared = Shared {
             publisher: Publisher::new(Arc::clone(&fs)),
