@@ -80,8 +80,8 @@ impl Service {
         let session = self.reading(&params.session_id, None)?;
         let log = session.history().log();
         let inherited = if params.own == Some(true) { session.inherited_event_count() } else { Offset::ZERO };
-        let from = within(log, params.from_seq, Offset::ZERO).max(inherited);
-        let to = within(log, params.to_seq, log.len()).max(from);
+        let from = within(log, "fromSeq", params.from_seq, Offset::ZERO)?.max(inherited);
+        let to = within(log, "toSeq", params.to_seq, log.len())?.max(from);
         let types: Option<HashSet<&str>> =
             params.types.as_ref().map(|types| types.iter().map(String::as_str).collect());
         let wanted = |event: Event<'_>| match &types {
@@ -238,7 +238,7 @@ impl Service {
         max_bytes: Option<u64>,
     ) -> Result<(RawJson, Option<u64>), WireError> {
         let mut page = self.page(limit, max_bytes)?;
-        let from = within(log, from, Offset::ZERO);
+        let from = within(log, "fromSeq", from, Offset::ZERO)?;
         let next =
             log.range(from, log.len()).find(|event| !page.push(event.line())).map(|event| event.seq().get());
         Ok((page.finish(), next))
@@ -246,8 +246,10 @@ impl Service {
 }
 
 /// A place in the log that a client names; what is beyond the log is its end.
-fn within(log: &Log, seq: Option<u64>, default: Offset) -> Offset {
-    seq.map_or(default, |seq| Offset::new(seq).unwrap_or(log.len())).min(log.len())
+fn within(log: &Log, field: &str, seq: Option<u64>, default: Offset) -> Result<Offset, WireError> {
+    let Some(seq) = seq else { return Ok(default.min(log.len())) };
+    let offset = Offset::new(seq).ok_or_else(|| bad_param(field, format!("{field} must be a safe integer")))?;
+    Ok(offset.min(log.len()))
 }
 
 /// The policy for open turns.
