@@ -29,11 +29,11 @@ impl Storage for Gate {
 
     fn finished(&mut self) -> Option<(Ticket, JobResult)> {
         let mut open = self.open.lock().unwrap();
-        if *open > 0 {
-            if let Some((ticket, job)) = self.jobs.lock().unwrap().pop_front() {
-                *open -= 1;
-                self.inner.start(ticket, job);
-            }
+        if *open > 0
+            && let Some((ticket, job)) = self.jobs.lock().unwrap().pop_front()
+        {
+            *open -= 1;
+            self.inner.start(ticket, job);
         }
         self.inner.finished()
     }
