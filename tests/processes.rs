@@ -210,6 +210,27 @@ fn odd_artifacts_are_told_and_lead_nowhere() {
 }
 
 #[test]
+fn a_copy_under_another_name_hides_nothing() {
+    let store = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(store.path());
+    with_note(&mut daemon, "good");
+    daemon.end();
+    let project = store.path().join("--w--");
+    std::fs::create_dir(project.join("copy")).unwrap();
+    std::fs::copy(project.join("good/session.jsonl"), project.join("copy/session.jsonl")).unwrap();
+    let mut daemon = Daemon::start(store.path());
+    let list = daemon.ok("session/list", json!({}));
+    let mut statuses: Vec<&str> =
+        list["sessions"].as_array().unwrap().iter().map(|row| row["status"].as_str().unwrap()).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, ["corrupt", "ok"], "{list}");
+    assert_eq!(daemon.err("session/load", json!({"sessionId": "copy"})).0, "SESSION_CORRUPT");
+    assert_eq!(daemon.ok("session/load", json!({"sessionId": "good"}))["nextSeq"], 1);
+    daemon.ok("session/delete", json!({"sessionId": "copy"}));
+    daemon.ok("session/append", append("good", &note(1)));
+}
+
+#[test]
 fn no_id_and_no_cwd_leads_out_of_the_root() {
     let around = tempfile::tempdir().unwrap();
     let store = around.path().join("a/b/store");

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use sessiond::replay::{Options, run};
@@ -78,22 +79,36 @@ fn replay(blocks: &[String], update: bool) -> Result<Vec<String>, String> {
 }
 
 /// Feeds lines to a daemon until its end; what it says.
-fn serve(dir: &Path, lines: &str) -> String {
+fn serve(dir: &Path, flags: &[&str], lines: &str) -> String {
     let mut child = Command::new(env!("CARGO_BIN_EXE_sessiond"))
-        .args(FLAGS)
+        .args(flags)
         .current_dir(dir)
         .env("SESSIOND_STORE", "jsonl:store")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let sent = lines.to_owned();
-    let sender = std::thread::spawn(move || std::io::Write::write_all(&mut stdin, sent.as_bytes()));
-    let output = child.wait_with_output().unwrap();
+    let sender = std::thread::spawn(move || stdin.write_all(sent.as_bytes()));
+    let reader = std::thread::spawn(move || {
+        let mut said = String::new();
+        stdout.read_to_string(&mut said).map(|_| said)
+    });
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > deadline => {
+                child.kill().unwrap();
+                panic!("the daemon did not end");
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
     sender.join().unwrap().unwrap();
-    assert!(output.status.success());
-    String::from_utf8(output.stdout).unwrap()
+    assert!(status.success());
+    reader.join().unwrap().unwrap()
 }
 
 fn sent(block: &str) -> String {
@@ -111,8 +126,8 @@ fn the_tour_comes_back_byte_for_byte() {
     let dir = tempfile::tempdir().unwrap();
     let crash = tour.iter().position(|block| block.starts_with("! kill")).unwrap();
     let (before, after) = tour.split_at(crash);
-    serve(dir.path(), &before.iter().map(|block| sent(block)).collect::<String>());
-    serve(dir.path(), &after.iter().map(|block| sent(block)).collect::<String>());
+    serve(dir.path(), &FLAGS, &before.iter().map(|block| sent(block)).collect::<String>());
+    serve(dir.path(), &FLAGS, &after.iter().map(|block| sent(block)).collect::<String>());
     let log = fs::read_to_string(dir.path().join("store/--tour--/tour/session.jsonl")).unwrap();
 
     if update {
@@ -134,11 +149,20 @@ fn the_first_command_feeds_the_tour_and_works_again() {
     assert_eq!(first.into_iter().map(|block| sent(block)).collect::<String>(), example);
 
     let dir = tempfile::tempdir().unwrap();
-    let once = serve(dir.path(), &example);
-    assert_eq!(serve(dir.path(), &example), once);
+    let once = serve(dir.path(), &FLAGS, &example);
+    assert_eq!(serve(dir.path(), &FLAGS, &example), once);
     let errors: Vec<Value> = once.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     // One refusal is part of the tour.
     assert_eq!(errors.iter().filter(|line| line.get("error").is_some()).count(), 1);
+
+    // As the command runs it: a clock that moves, so that requests wait for storage behind each other.
+    for _ in 0..2 {
+        let said = serve(dir.path(), &[], &example);
+        let lines = said.lines().map(|line| serde_json::from_str(line).unwrap());
+        let (answers, _): (Vec<Value>, Vec<Value>) = lines.partition(|line: &Value| line.get("id").is_some());
+        assert_eq!(answers.len(), example.lines().count());
+        assert_eq!(answers.iter().filter(|line| line.get("error").is_some()).count(), 1, "{said}");
+    }
 }
 
 #[test]

@@ -5,7 +5,6 @@
 
 pub mod acp;
 mod ambient;
-mod answer;
 mod api;
 mod connection;
 mod envelope;
@@ -25,6 +24,7 @@ pub mod shapes;
 pub mod storage;
 mod turn;
 mod waiting;
+mod work;
 
 pub use ambient::{Clock, IdSource, iso8601};
 #[cfg(feature = "client")]

@@ -7,26 +7,27 @@ use jsonrpsee::Extensions;
 use jsonrpsee::core::server::{MethodCallback, Methods};
 use jsonrpsee::types::{Id, Params};
 
-use super::answer::{TABLE_HEAD, has_id, reason_of, too_long, unknown_method, write_error, write_response};
 use super::api::SessionApiServer;
-use super::connection::{Dialect, Notice, acp_params};
+use super::connection::{Dialect, acp_params};
 use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
 use super::methods::{METHODS, append_direct};
 use super::misfit::{list_for_object, misfit};
 use super::replaying::{Streaming, Streams};
-use super::service::{Call, Found, Next, Service, Settings, Slot, notify};
-use super::storage::{Job, JobResult, Storage, Written};
-use super::turn::{Fate, Touched, refuse_lines};
-use super::waiting::{Lines, Queue, Undo, Waiting};
-use crate::json::{Json, Scratch, quote};
+use super::service::{Call, Found, Next, Service, Settings, Slot};
+use super::storage::{JobResult, Storage};
+use super::waiting::{Queue, Undo, Waiting};
+use crate::json::{Json, Scratch, escape_separators, quote};
 use crate::log::{Seq, SessionId};
 
+/// The head of every response that the method table makes; ours has the id's own text.
+const TABLE_HEAD: &str = r#"{"jsonrpc":"2.0","id":0,"#;
+
 /// What a request that waited goes on with: the job's result, and what it had learned before.
-type Resumed = (JobResult, Vec<Found>);
+pub(super) type Resumed = (JobResult, Vec<Found>);
 
 /// Where a line comes from.
-enum From {
+pub(super) enum From {
     /// The client.
     Client,
     /// It has waited behind busy sessions, and they are free.
@@ -40,11 +41,11 @@ pub struct Server {
     methods: Methods,
     slot: Arc<Slot>,
     /// Here but for the moments in which a method runs.
-    service: Option<Box<Service>>,
-    queue: Queue,
-    streams: Streams,
+    pub(super) service: Option<Box<Service>>,
+    pub(super) queue: Queue,
+    pub(super) streams: Streams,
     /// Durable watermarks of sessions whose making is not answered yet.
-    untold: Vec<(SessionId, Seq)>,
+    pub(super) untold: Vec<(SessionId, Seq)>,
     scratch: Scratch,
     /// Whether appends may go past the method table.
     direct: bool,
@@ -131,42 +132,7 @@ impl Server {
         !self.streams.is_empty()
     }
 
-    /// Streams a portion of a history; the load is answered after its last one.
-    fn stream(&mut self) {
-        let Some(service) = self.service.as_mut() else { return };
-        if let Some(told) = self.streams.portion(&mut service.out) {
-            service.out.push_str(&told.lines);
-            self.queue.done(told.ticket);
-        }
-    }
-
-    /// The last act: every live session is let go of, flushed and unlocked. Nothing is announced: the
-    /// connection ends with the sessions. Histories that are still being streamed are given up.
-    pub fn shut_down(&mut self) {
-        for ticket in self.streams.give_up() {
-            self.queue.done(ticket);
-        }
-        let Some(service) = self.service.as_mut() else { return };
-        service.connection.silence();
-        let ids: Vec<SessionId> = service.store.sessions().map(|session| session.id().clone()).collect();
-        for id in ids {
-            self.let_go(&id, true);
-        }
-        self.settle();
-    }
-
-    /// Closes a session for which no request asks.
-    fn let_go(&mut self, id: &SessionId, announced: bool) {
-        let Some(service) = self.service.as_mut() else { return };
-        let session = if announced { service.end(id.as_str()) } else { service.forget(id.as_str()) };
-        if let Some(session) = session.filter(|session| !session.is_ephemeral()) {
-            let names = vec![id.as_str().to_owned()];
-            let ticket = self.queue.wait(Waiting::Nobody { names });
-            service.storage.start(ticket, Job::Release(session));
-        }
-    }
-
-    fn take(&mut self, text: &str, from: From) {
+    pub(super) fn take(&mut self, text: &str, from: From) {
         let mut scratch = std::mem::take(&mut self.scratch);
         match Incoming::read(text, &mut scratch) {
             Ok(Incoming::Request(request)) => self.request(&request, text, from),
@@ -365,136 +331,6 @@ impl Server {
         }
     }
 
-    /// Ends a turn: writes what requests have committed, and carries out what finished jobs allow.
-    pub fn settle(&mut self) {
-        self.write_turn();
-        self.work();
-    }
-
-    /// Carries out what finished jobs allow.
-    fn work(&mut self) {
-        loop {
-            self.tell_durable();
-            if let Some((ticket, result)) = self.finished() {
-                self.tell_durable();
-                self.resume(ticket, result);
-            } else if let Some(line) = self.queue.next_free() {
-                self.take(&line, From::Behind);
-            } else if self.service.as_ref().is_some_and(|service| !service.turn.is_empty()) {
-                self.write_turn();
-            } else {
-                break;
-            }
-        }
-    }
-
-    /// Hands what this turn has committed to the operating system, before any of it is told.
-    fn write_turn(&mut self) {
-        let Some(service) = self.service.as_mut().filter(|service| !service.turn.is_empty()) else { return };
-        let (touched, settling) = service.turn.take();
-        let mut fates = Vec::with_capacity(touched.len());
-        for Touched { id, .. } in &touched {
-            fates.push(
-                match service.store.session(id.as_str()).map(|session| service.storage.write(session)) {
-                    Ok(Written::Done) | Err(_) => Fate::Kept,
-                    Ok(Written::Publish) => Fate::Waits,
-                    Ok(Written::Failed(error)) => Fate::Failed(error.into()),
-                },
-            );
-        }
-        let taken = settling.settle(&fates, &mut service.out);
-        for (Touched { id, from }, fate) in touched.iter().zip(&fates) {
-            if let Fate::Failed(_) = fate {
-                service.retract(id, *from);
-            }
-        }
-        for (slot, fate) in fates.iter().enumerate() {
-            let (Fate::Waits, Some(Touched { id, from })) = (fate, touched.get(slot)) else { continue };
-            let lines =
-                taken.waiting.iter().find(|(other, _)| *other == slot).map(|(_, lines)| lines.clone());
-            let Some(job) = service.publication(id, None) else { continue };
-            let names = vec![id.as_str().to_owned()];
-            let undo = Undo::Retract(id.clone(), *from);
-            let ticket = self.queue.wait(Waiting::Hold { lines: lines.unwrap_or_default(), names, undo });
-            service.storage.start(ticket, job);
-        }
-        for (slot, lines) in taken.durable {
-            let Some(Touched { id, .. }) = touched.get(slot) else { continue };
-            // Later requests of the session need not wait: only this answer does.
-            let (lines, names) = (lines.into(), Vec::new());
-            let ticket = self.queue.wait(Waiting::Hold { lines, names, undo: Undo::Nothing });
-            service.storage.start(ticket, Job::Sync(id.clone()));
-        }
-        service.turn.reuse(touched, settling);
-    }
-
-    /// Tells the client how far storage has become durable, before the answers that promise it; of a
-    /// session that it does not know yet, after the answer that makes it known.
-    fn tell_durable(&mut self) {
-        let Some(service) = self.service.as_mut() else { return };
-        let mut moves = std::mem::take(&mut self.untold);
-        while let Some(moved) = service.storage.durable_moved() {
-            moves.push(moved);
-        }
-        for (id, seq) in moves {
-            if self.queue.is_untold(&id) {
-                self.untold.push((id, seq));
-            } else {
-                service.durable(&id, seq);
-            }
-        }
-    }
-
-    fn finished(&mut self) -> Option<(u64, JobResult)> {
-        self.service.as_mut().and_then(|service| service.storage.finished())
-    }
-
-    fn resume(&mut self, ticket: u64, result: JobResult) {
-        match self.queue.done(ticket) {
-            Some(Waiting::Rerun { line, found, .. }) => self.take(&line, From::Job((result, found))),
-            Some(Waiting::Hold { lines, undo, .. }) => {
-                let Some(service) = self.service.as_mut() else { return };
-                let JobResult::Kept(Err(error)) = result else { return self.let_out(&lines) };
-                match undo {
-                    // Only answers that promise stable storage are refused.
-                    Undo::Retract(..) if error.is_committed() => {
-                        return let_out_committed(&lines, &error.into(), &mut service.out);
-                    }
-                    Undo::Nothing => {}
-                    Undo::Close(id) => drop(service.forget(id.as_str())),
-                    Undo::Retract(id, from) => service.retract(&id, from),
-                }
-                refuse_lines(&lines.text, &error.into(), &mut service.out);
-            }
-            Some(Waiting::Nobody { .. }) | None => {
-                if let JobResult::Kept(Err(error)) = &result {
-                    tracing::error!(?error, "a session that nobody asked to close was not stored whole");
-                }
-                // A load that nobody waits for must not keep the session.
-                if let (JobResult::Loaded(Ok(loaded)), Some(service)) = (result, self.service.as_mut()) {
-                    service.abandon(loaded.header.id);
-                }
-            }
-        }
-    }
-
-    /// Lets lines go that have waited for their file: what was committed comes before how far it is
-    /// durable, and that before the answers that promise it.
-    fn let_out(&mut self, lines: &Lines) {
-        let split = lines.durable.first().map_or(lines.text.len(), |answer| answer.start);
-        let (told, promised) = lines.text.split_at_checked(split).unwrap_or((&lines.text, ""));
-        if let Some(out) = self.output() {
-            out.push_str(told);
-        }
-        if promised.is_empty() {
-            return;
-        }
-        self.tell_durable();
-        if let Some(out) = self.output() {
-            out.push_str(promised);
-        }
-    }
-
     fn refuse(&mut self, id: &str, error: &WireError) {
         if let Some(out) = self.output() {
             write_error(out, id, error);
@@ -526,32 +362,6 @@ impl Server {
     }
 }
 
-impl Service {
-    /// Says how far a session is durable.
-    fn durable(&mut self, id: &SessionId, seq: Seq) {
-        if self.connection.wants(Notice::Durable) {
-            let params = format!("{{\"sessionId\":{},\"durableSeq\":{seq}}}", quote(id.as_str()));
-            notify(&mut self.out, self.connection.prefix, Notice::Durable.method(), &params);
-        }
-    }
-
-    /// Lets go of a session that was opened for nobody.
-    pub(super) fn abandon(&mut self, id: SessionId) {
-        self.storage.start(0, Job::Abandon(id));
-    }
-}
-
-/// Lets lines go of events that are committed though not durable.
-fn let_out_committed(lines: &Lines, error: &WireError, out: &mut String) {
-    let mut at = 0;
-    for answer in &lines.durable {
-        out.push_str(lines.text.get(at..answer.start).unwrap_or(""));
-        refuse_lines(lines.text.get(answer.clone()).unwrap_or(""), error, out);
-        at = answer.end;
-    }
-    out.push_str(lines.text.get(at..).unwrap_or(""));
-}
-
 fn is_append(request: &Request<'_>) -> bool {
     matches!(request.method.plain(), Some("session/append" | "_session/append"))
 }
@@ -574,4 +384,69 @@ fn named_sessions(request: &Request<'_>, params: Json<'_>) -> Vec<String> {
         names.push(String::new());
     }
     names
+}
+
+/// Whether a line is the request of that id.
+fn has_id(line: &str, id: Json<'_>) -> bool {
+    let own = Json::parse(line).ok().and_then(|(request, _)| request.get("id"));
+    own.is_some_and(|own| match (own.as_str(), id.as_str()) {
+        (Some(own), Some(id)) => own == id,
+        (None, None) => own.text() == id.text(),
+        _ => false,
+    })
+}
+
+fn write_response(out: &mut String, id: &str, rest: &str) {
+    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
+    escape_separators(id, out);
+    out.push(',');
+    escape_separators(rest, out);
+    out.push('\n');
+}
+
+/// Appends an error response.
+pub(super) fn write_error(out: &mut String, id: &str, error: &WireError) {
+    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
+    escape_separators(id, out);
+    out.push_str(",\"error\":");
+    out.push_str(&error.to_json());
+    out.push_str("}\n");
+}
+
+/// What the method table says of params that it could not read.
+fn reason_of(body: &str) -> String {
+    let reason = Json::parse(body).ok().and_then(|(body, _)| body.at(&["error", "data"])?.as_str());
+    reason.map(|reason| reason.lossy().into_owned()).unwrap_or_default()
+}
+
+fn too_long(method: &str, max: usize) -> WireError {
+    let paged = match method.trim_start_matches('_') {
+        "session/request" => "session/messages",
+        "session/snapshot" => "session/events",
+        "session/list" => "session/list with a smaller limit",
+        other => other,
+    };
+    let message = format!("the answer would be longer than a line may be; read less at once with {paged}");
+    WireError::new(Code::LimitExceeded, message).text("limit", "maxMessageBytes").fact("max", max)
+}
+
+fn unknown_method(method: &str) -> WireError {
+    let name: String = method.chars().take(100).collect();
+    let of_agents = matches!(
+        method,
+        "session/prompt"
+            | "session/set_mode"
+            | "session/set_config_option"
+            | "session/set_model"
+            | "authenticate"
+            | "logout"
+    );
+    if of_agents {
+        let message = format!("{name} is not served: this daemon stores sessions and runs no model");
+        return WireError::new(Code::MethodNotFound, message)
+            .text("method", &name)
+            .text("reason", "no_model");
+    }
+    let message = format!("there is no method {name:?}; initialize lists the methods");
+    WireError::new(Code::MethodNotFound, message).text("method", &name)
 }

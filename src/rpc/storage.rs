@@ -290,10 +290,12 @@ impl From<StorageError> for WireError {
         match error {
             StorageError::NotFound(id) => not_stored(id.as_str()),
             StorageError::Failed { errno, doing, committed, reason } => {
-                let hint = if committed {
-                    "the events are kept; ask again"
-                } else {
-                    "nothing was changed; try again"
+                let hint = match (reason, committed) {
+                    (Some("changed_outside"), _) => {
+                        "another program changed the log; close the session and load it"
+                    }
+                    (_, true) => "the events are kept; ask again",
+                    (_, false) => "nothing was changed; try again",
                 };
                 let error = Self::new(Code::StorageFailed, format!("{doing} failed with {errno}; {hint}"));
                 let error = error.text("errno", &errno).fact("committed", committed);

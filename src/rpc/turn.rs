@@ -4,8 +4,8 @@
 //! written; where that fails, or must wait for the session's file, its lines are taken out of the output
 //! again: nothing is announced or answered that was not kept (PROTOCOL 3, Storage failure).
 
-use super::answer::write_error;
 use super::error::WireError;
+use super::server::write_error;
 use super::waiting::Lines;
 use crate::json::Json;
 use crate::log::{Offset, SessionId};

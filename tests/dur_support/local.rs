@@ -13,6 +13,7 @@ use sessiond::stdio::{WakeFd, wait, wake_pair};
 use tokio::runtime::{Builder, Runtime};
 
 use super::process::{Answer, pages};
+use super::readable;
 
 pub struct Local {
     server: Server,
@@ -61,7 +62,7 @@ impl Local {
         self.run_dry();
         let mut answers: Vec<Option<Answer>> = vec![None; requests.len()];
         for line in std::mem::take(self.server.output().unwrap()).lines() {
-            let mut line: Value = serde_json::from_str(line).unwrap();
+            let mut line = readable(line);
             let Some(id) = line["id"].as_u64() else {
                 self.notices.push(line);
                 continue;

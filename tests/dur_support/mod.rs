@@ -65,3 +65,21 @@ pub fn is_whole(log: &[u8]) -> bool {
             .filter(|line| !line.is_empty())
             .all(|line| serde_json::from_slice::<Value>(line).is_ok())
 }
+
+/// A JSON text that may hold escapes of lone surrogates, which serde_json does not take: they become `?`.
+pub fn readable(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| {
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some(at) = rest.find("\\u") {
+            let (before, escape) = rest.split_at(at);
+            out += before;
+            let digits = escape.get(2..6).unwrap_or("");
+            let surrogate =
+                u16::from_str_radix(digits, 16).is_ok_and(|unit| (0xd800..0xe000).contains(&unit));
+            let (kept, len) = if surrogate { ("?", 6) } else { ("\\u", 2) };
+            out += kept;
+            rest = &escape[len..];
+        }
+        serde_json::from_str(&(out + rest)).unwrap()
+    })
+}

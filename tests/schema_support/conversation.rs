@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use base64::Engine;
 use serde_json::Value;
-use sessiond::json::{Json, Type, escape_separators};
+use sessiond::json::{Json, Type};
 
 use super::faults;
 
@@ -81,7 +81,10 @@ impl<'a> Walk<'a> {
         let Some(id) = message.get("id") else {
             if let Some(schema) = self.schemas.get("notifications", &method) {
                 self.met.notifications.insert(method);
-                self.hold(at, schema, "params", &params);
+                // One without params is wrong on purpose; no answer could tell so.
+                if params != "{}" {
+                    self.hold(at, schema, "params", &params);
+                }
             }
             return;
         };
@@ -90,16 +93,16 @@ impl<'a> Walk<'a> {
             self.acp = method == "initialize" && speaks_acp(&params);
         }
         let sent = Sent { method, params, acp: self.acp };
-        let mut id_as_answered = String::new();
-        escape_separators(id.text(), &mut id_as_answered);
-        self.waiting.entry(id_as_answered).or_default().push_back(sent);
+        self.waiting.entry(spelling(id)).or_default().push_back(sent);
     }
 
     /// A line of the daemon.
     pub(crate) fn received(&mut self, at: &str, line: &[u8]) {
         let text = std::str::from_utf8(line).expect("the daemon writes UTF-8");
         let (message, checks) = Json::parse(text).unwrap_or_else(|error| panic!("{at}: {error}"));
-        if checks.fault.is_some() || !message.get("jsonrpc").is_some_and(|version| version.is_str("2.0")) {
+        // An id is echoed in the very text that it came in, which may be a -0.
+        let sound = checks.fault.is_none() || message.get("id").is_some_and(|id| id.text().starts_with('-'));
+        if !sound || !message.get("jsonrpc").is_some_and(|version| version.is_str("2.0")) {
             self.met.faults.push(format!("{at}: not a sound JSON-RPC message"));
         }
         if let Some(method) = message.get("method").and_then(Json::as_str) {
@@ -112,8 +115,8 @@ impl<'a> Walk<'a> {
             self.met.notifications.insert(method);
             return;
         }
-        let id = message.get("id").map_or("", Json::text);
-        let sent = self.waiting.get_mut(id).and_then(VecDeque::pop_front);
+        let id = message.get("id").map_or_else(String::new, spelling);
+        let sent = self.waiting.get_mut(&id).and_then(VecDeque::pop_front);
         match (message.get("result"), message.get("error"), sent) {
             (Some(result), None, Some(sent)) => self.answered(at, &sent, result.text()),
             (None, Some(error), sent) => self.refused(at, sent.as_ref(), error),
@@ -194,4 +197,9 @@ pub(crate) fn transcript(schemas: &Schemas, met: &mut Met, name: &str, text: &st
             _ => {}
         }
     }
+}
+
+/// An id by which a request and its answer know each other: separators may come back as escapes.
+fn spelling(id: Json<'_>) -> String {
+    id.as_str().map_or_else(|| id.text().to_owned(), |text| format!("{:?}", text.lossy()))
 }

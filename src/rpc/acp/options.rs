@@ -6,7 +6,7 @@ pub struct Options {
     /// The client advertised `session.compaction`: compactions are told (ACP 5).
     pub compaction: bool,
     /// The client advertised `session.notices`: notices are told. They are live events and never
-    /// replayed (ACP 5), so only a [`Follower`] tells them.
+    /// replayed (ACP 5), so only a [`Follower`](super::Follower) tells them.
     pub notices: bool,
     /// Later appends reach this client. A replay then leaves calls that are still running
     /// `in_progress`; else it ends them as `failed`, because no update would ever end them.

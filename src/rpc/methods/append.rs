@@ -2,12 +2,12 @@
 
 use crate::json::{Checks, Json, JsonStr, quote_into};
 use crate::log::{Offset, Seq};
-use crate::rpc::answer::write_error;
 use crate::rpc::envelope::Request;
 use crate::rpc::error::{Code, WireError};
 use crate::rpc::params::{AppendBatchParams, AppendParams, InterruptParams};
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Appended, AppendedBatch, Interrupted};
+use crate::rpc::server::write_error;
 use crate::rpc::service::{Answer, Next, Service, Stop, bad_param};
 use crate::session::{self, Append, Candidate, Command, Expect, Interrupt, Moment, Outcome, Refusal};
 

@@ -1,0 +1,204 @@
+//! What a server does between two lines: finished jobs, turns to write, histories to stream, the end.
+
+use super::connection::Notice;
+use super::error::WireError;
+use super::server::{From, Server};
+use super::service::{Service, notify};
+use super::storage::{Job, JobResult, Written};
+use super::turn::{Fate, Touched, refuse_lines};
+use super::waiting::{Lines, Undo, Waiting};
+use crate::json::quote;
+use crate::log::{Seq, SessionId};
+
+impl Server {
+    /// Streams a portion of a history; the load is answered after its last one.
+    pub(super) fn stream(&mut self) {
+        let Some(service) = self.service.as_mut() else { return };
+        if let Some(told) = self.streams.portion(&mut service.out) {
+            service.out.push_str(&told.lines);
+            self.queue.done(told.ticket);
+        }
+    }
+
+    /// The last act: every live session is let go of, flushed and unlocked. Nothing is announced: the
+    /// connection ends with the sessions. Histories that are still being streamed are given up.
+    pub fn shut_down(&mut self) {
+        for ticket in self.streams.give_up() {
+            self.queue.done(ticket);
+        }
+        let Some(service) = self.service.as_mut() else { return };
+        service.connection.silence();
+        let ids: Vec<SessionId> = service.store.sessions().map(|session| session.id().clone()).collect();
+        for id in ids {
+            self.let_go(&id, true);
+        }
+        self.settle();
+    }
+
+    /// Closes a session for which no request asks.
+    pub(super) fn let_go(&mut self, id: &SessionId, announced: bool) {
+        let Some(service) = self.service.as_mut() else { return };
+        let session = if announced { service.end(id.as_str()) } else { service.forget(id.as_str()) };
+        if let Some(session) = session.filter(|session| !session.is_ephemeral()) {
+            let names = vec![id.as_str().to_owned()];
+            let ticket = self.queue.wait(Waiting::Nobody { names });
+            service.storage.start(ticket, Job::Release(session));
+        }
+    }
+
+    /// Ends a turn: writes what requests have committed, and carries out what finished jobs allow.
+    pub fn settle(&mut self) {
+        self.write_turn();
+        self.work();
+    }
+
+    /// Carries out what finished jobs allow.
+    pub(super) fn work(&mut self) {
+        loop {
+            self.tell_durable();
+            if let Some((ticket, result)) = self.finished() {
+                self.tell_durable();
+                self.resume(ticket, result);
+            } else if let Some(line) = self.queue.next_free() {
+                self.take(&line, From::Behind);
+            } else if self.service.as_ref().is_some_and(|service| !service.turn.is_empty()) {
+                self.write_turn();
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// Hands what this turn has committed to the operating system, before any of it is told.
+    pub(super) fn write_turn(&mut self) {
+        let Some(service) = self.service.as_mut().filter(|service| !service.turn.is_empty()) else { return };
+        let (touched, settling) = service.turn.take();
+        let mut fates = Vec::with_capacity(touched.len());
+        for Touched { id, .. } in &touched {
+            fates.push(
+                match service.store.session(id.as_str()).map(|session| service.storage.write(session)) {
+                    Ok(Written::Done) | Err(_) => Fate::Kept,
+                    Ok(Written::Publish) => Fate::Waits,
+                    Ok(Written::Failed(error)) => Fate::Failed(error.into()),
+                },
+            );
+        }
+        let taken = settling.settle(&fates, &mut service.out);
+        for (Touched { id, from }, fate) in touched.iter().zip(&fates) {
+            if let Fate::Failed(_) = fate {
+                service.retract(id, *from);
+            }
+        }
+        for (slot, fate) in fates.iter().enumerate() {
+            let (Fate::Waits, Some(Touched { id, from })) = (fate, touched.get(slot)) else { continue };
+            let lines =
+                taken.waiting.iter().find(|(other, _)| *other == slot).map(|(_, lines)| lines.clone());
+            let Some(job) = service.publication(id, None) else { continue };
+            let names = vec![id.as_str().to_owned()];
+            let undo = Undo::Retract(id.clone(), *from);
+            let ticket = self.queue.wait(Waiting::Hold { lines: lines.unwrap_or_default(), names, undo });
+            service.storage.start(ticket, job);
+        }
+        for (slot, lines) in taken.durable {
+            let Some(Touched { id, .. }) = touched.get(slot) else { continue };
+            // Later requests of the session need not wait: only this answer does.
+            let (lines, names) = (lines.into(), Vec::new());
+            let ticket = self.queue.wait(Waiting::Hold { lines, names, undo: Undo::Nothing });
+            service.storage.start(ticket, Job::Sync(id.clone()));
+        }
+        service.turn.reuse(touched, settling);
+    }
+
+    /// Tells the client how far storage has become durable, before the answers that promise it; of a
+    /// session that it does not know yet, after the answer that makes it known.
+    pub(super) fn tell_durable(&mut self) {
+        let Some(service) = self.service.as_mut() else { return };
+        let mut moves = std::mem::take(&mut self.untold);
+        while let Some(moved) = service.storage.durable_moved() {
+            moves.push(moved);
+        }
+        for (id, seq) in moves {
+            if self.queue.is_untold(&id) {
+                self.untold.push((id, seq));
+            } else {
+                service.durable(&id, seq);
+            }
+        }
+    }
+
+    pub(super) fn finished(&mut self) -> Option<(u64, JobResult)> {
+        self.service.as_mut().and_then(|service| service.storage.finished())
+    }
+
+    pub(super) fn resume(&mut self, ticket: u64, result: JobResult) {
+        match self.queue.done(ticket) {
+            Some(Waiting::Rerun { line, found, .. }) => self.take(&line, From::Job((result, found))),
+            Some(Waiting::Hold { lines, undo, .. }) => {
+                let Some(service) = self.service.as_mut() else { return };
+                let JobResult::Kept(Err(error)) = result else { return self.let_out(&lines) };
+                match undo {
+                    // Only answers that promise stable storage are refused.
+                    Undo::Retract(..) if error.is_committed() => {
+                        return let_out_committed(&lines, &error.into(), &mut service.out);
+                    }
+                    Undo::Nothing => {}
+                    Undo::Close(id) => drop(service.forget(id.as_str())),
+                    Undo::Retract(id, from) => service.retract(&id, from),
+                }
+                refuse_lines(&lines.text, &error.into(), &mut service.out);
+            }
+            Some(Waiting::Nobody { .. }) | None => {
+                if let JobResult::Kept(Err(error)) = &result {
+                    tracing::error!(?error, "a session that nobody asked to close was not stored whole");
+                }
+                // A load that nobody waits for must not keep the session.
+                if let (JobResult::Loaded(Ok(loaded)), Some(service)) = (result, self.service.as_mut()) {
+                    service.abandon(loaded.header.id);
+                }
+            }
+        }
+    }
+
+    /// Lets lines go that have waited for their file: what was committed comes before how far it is
+    /// durable, and that before the answers that promise it.
+    pub(super) fn let_out(&mut self, lines: &Lines) {
+        let split = lines.durable.first().map_or(lines.text.len(), |answer| answer.start);
+        let (told, promised) = lines.text.split_at_checked(split).unwrap_or((&lines.text, ""));
+        if let Some(out) = self.output() {
+            out.push_str(told);
+        }
+        if promised.is_empty() {
+            return;
+        }
+        self.tell_durable();
+        if let Some(out) = self.output() {
+            out.push_str(promised);
+        }
+    }
+}
+
+impl Service {
+    /// Says how far a session is durable.
+    pub(super) fn durable(&mut self, id: &SessionId, seq: Seq) {
+        if self.connection.wants(Notice::Durable) {
+            let params = format!("{{\"sessionId\":{},\"durableSeq\":{seq}}}", quote(id.as_str()));
+            notify(&mut self.out, self.connection.prefix, Notice::Durable.method(), &params);
+        }
+    }
+
+    /// Lets go of a session that was opened for nobody.
+    pub(super) fn abandon(&mut self, id: SessionId) {
+        self.storage.start(0, Job::Abandon(id));
+    }
+}
+
+/// Lets lines go of events that are committed though not durable.
+fn let_out_committed(lines: &Lines, error: &WireError, out: &mut String) {
+    let mut at = 0;
+    for answer in &lines.durable {
+        out.push_str(lines.text.get(at..answer.start).unwrap_or(""));
+        refuse_lines(lines.text.get(answer.clone()).unwrap_or(""), error, out);
+        at = answer.end;
+    }
+    out.push_str(lines.text.get(at..).unwrap_or(""));
+}
