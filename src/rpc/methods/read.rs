@@ -248,7 +248,8 @@ impl Service {
 /// A place in the log that a client names; what is beyond the log is its end.
 fn within(log: &Log, field: &str, seq: Option<u64>, default: Offset) -> Result<Offset, WireError> {
     let Some(seq) = seq else { return Ok(default.min(log.len())) };
-    let offset = Offset::new(seq).ok_or_else(|| bad_param(field, format!("{field} must be a safe integer")))?;
+    let offset =
+        Offset::new(seq).ok_or_else(|| bad_param(field, format!("{field} must be a safe integer")))?;
     Ok(offset.min(log.len()))
 }
 
