@@ -387,7 +387,6 @@ fn every_line_of_every_transcript_fits() {
 }
 
 #[test]
-#[ignore = "transcripts are being written"]
 fn every_method_notification_and_error_has_a_transcript() {
     let met = walk_transcripts();
     let mut missing = Vec::new();
