@@ -142,7 +142,7 @@ fn the_tour_comes_back_byte_for_byte() {
 fn the_first_command_feeds_the_tour_and_works_again() {
     let text = readme();
     assert!(blocks(&text, "sh").contains(&"cargo run --release < examples/first-session.jsonl\n".to_owned()));
-    assert!(blocks(&text, "sh").contains(&"cargo test\n".to_owned()));
+    assert!(blocks(&text, "sh").contains(&"cargo test --all-features\n".to_owned()));
     let example = fs::read_to_string(root().join("examples/first-session.jsonl")).unwrap();
     let tour = blocks(&text, "transcript");
     let first: Vec<_> = tour.iter().take_while(|block| !block.starts_with('!')).collect();
