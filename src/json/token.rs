@@ -231,7 +231,9 @@ pub(super) fn string_end(bytes: &[u8], at: usize) -> StringEnd {
     // Keys and ids end within a few words; what is longer is left to the vectorised search.
     let mut pos = at;
     for _ in 0..4 {
-        let Some(chunk) = bytes.get(pos..).and_then(|rest| rest.first_chunk::<8>()) else { break };
+        let Some(chunk) = bytes.get(pos..).and_then(|rest| rest.first_chunk::<8>()) else {
+            return last_string_end(bytes, pos);
+        };
         let word = u64::from_le_bytes(*chunk);
         let stops = string_stops(word);
         if stops == 0 {
@@ -246,6 +248,18 @@ pub(super) fn string_end(bytes: &[u8], at: usize) -> StringEnd {
         break;
     }
     long_string_end(bytes, pos)
+}
+
+/// The same within the last bytes of a text: a string by itself ends there, and most are short.
+#[inline]
+fn last_string_end(bytes: &[u8], mut pos: usize) -> StringEnd {
+    loop {
+        match bytes.get(pos) {
+            Some(b'"') | None => return StringEnd { at: (pos + 1).min(bytes.len()), escaped: false },
+            Some(b'\\') => return long_string_end(bytes, pos),
+            Some(_) => pos += 1,
+        }
+    }
 }
 
 fn long_string_end(bytes: &[u8], mut at: usize) -> StringEnd {
