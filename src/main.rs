@@ -16,7 +16,10 @@ use sessiond::rpc::storage::Storage;
 use sessiond::rpc::{CanonicalPath, Clock, IdSource, Settings, WireLimits, schema};
 use sessiond::session::{Invariants, Limits};
 use sessiond::stdio::{StderrLog, take_stdio};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Exit code of a daemon that could not start.
 const COULD_NOT_START: u8 = 3;
@@ -172,7 +175,10 @@ fn run_serve(args: ServeArgs) -> ExitCode {
         Ok(log) => log,
         Err(error) => return could_not_start(&error),
     };
-    tracing_subscriber::fmt().with_max_level(args.log).with_ansi(false).with_writer(log.clone()).init();
+    // Only what this program logs itself: a library's line about a request may quote it.
+    let ours = Targets::new().with_target("sessiond", args.log);
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(log.clone());
+    tracing_subscriber::registry().with(lines.with_filter(ours)).init();
     std::panic::set_hook(Box::new(|panic| {
         // Where, never with what: a panic's text may hold a payload.
         let place = panic.location().map(ToString::to_string).unwrap_or_default();

@@ -450,3 +450,24 @@ fn the_texts_of_a_header_cannot_fill_a_line() {
     }
     assert_eq!(daemon.call(4, "session/new", json!({"sessionId": "s"}))["result"]["nextSeq"], 0);
 }
+
+#[test]
+fn no_log_level_shows_a_payload() {
+    const SECRET: &str = "a-secret-of-the-user";
+    let mut daemon = Daemon::start(&["--log", "trace"]);
+    daemon.call(0, "session/new", json!({"sessionId": "s"}));
+    let event = |data: Value| json!({"sessionId": "s", "type": "session/title", "data": data});
+    daemon.call(1, "session/append", event(json!({ "title": SECRET })));
+    let mut odd = event(json!({ "title": SECRET }));
+    odd["expectedSeq"] = json!(SECRET);
+    daemon.call(2, "session/append", odd);
+    daemon.call(3, "session/events", json!({"sessionId": "s", "limit": [SECRET]}));
+    daemon.send(format!("{{\"{SECRET}\n").as_bytes());
+    daemon.send(
+        b"{\"jsonrpc\":\"2.0\",\"method\":\"session/flush\",\"params\":{\"x\":\"a-secret-of-the-user\"}}\n",
+    );
+    daemon.close_stdin();
+    while daemon.line().is_some() {}
+    assert!(daemon.status().success());
+    assert!(!daemon.log().contains(SECRET));
+}
