@@ -21,6 +21,25 @@ macro_rules! result {
 
 /// Defines *Opened* and the results that are *Opened* and more (flattening would cost the raw texts).
 macro_rules! opened {
+    (@of $name:ident { }) => {};
+    (@of $name:ident { $($field:ident : $type:ty,)+ }) => {
+        impl $name {
+            /// *Opened* and what is said beyond it.
+            pub(in crate::rpc) fn of(opened: Opened, $($field: $type),+) -> Self {
+                Self {
+                    session_id: opened.session_id,
+                    instance_id: opened.instance_id,
+                    header: opened.header,
+                    inherited_event_count: opened.inherited_event_count,
+                    first_live_seq: opened.first_live_seq,
+                    next_seq: opened.next_seq,
+                    invariants: opened.invariants,
+                    repaired: opened.repaired,
+                    $($field,)+
+                }
+            }
+        }
+    };
     ($(#[$meta:meta])* $name:ident { $($(#[$attr:meta])* $field:ident : $type:ty,)* }) => {
         result! {
             $(#[$meta])*
@@ -45,6 +64,7 @@ macro_rules! opened {
                 $($(#[$attr])* $field: $type,)*
             }
         }
+        opened!(@of $name { $($field: $type,)* });
     };
 }
 

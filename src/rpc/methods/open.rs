@@ -101,27 +101,7 @@ impl Service {
         self.publish_if(true, &id, parent);
         let opened = self.opened(self.store.session(id.as_str())?, None);
         self.created(&opened);
-        let Opened {
-            session_id,
-            instance_id,
-            header,
-            inherited_event_count,
-            first_live_seq,
-            next_seq,
-            invariants,
-            repaired,
-        } = opened;
-        let forked = Forked {
-            session_id,
-            instance_id,
-            header,
-            inherited_event_count,
-            first_live_seq,
-            next_seq,
-            invariants,
-            repaired,
-            boundary: cut.last().map(crate::log::Seq::get),
-        };
+        let forked = Forked::of(opened, cut.last().map(crate::log::Seq::get));
         Ok(self.face(forked, |forked| vec![("sessionId", text(&forked.session_id))]))
     }
 

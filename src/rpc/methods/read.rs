@@ -165,36 +165,19 @@ impl Service {
     pub(super) fn info(&mut self, params: SessionParams) -> Answer<InfoResult> {
         self.reading(&params.session_id, None)?;
         let session = self.store.session(&params.session_id)?;
-        let Opened {
-            session_id,
-            instance_id,
-            header,
-            inherited_event_count,
-            first_live_seq,
-            next_seq,
-            invariants,
-            repaired,
-        } = self.opened(session, None);
         let view = session.view();
         let number = |open: Open| RawJson::from_text(open.number.to_string());
         let mut warnings = relation_warnings(view);
         warnings.extend(self.storage.warnings(session.id()));
-        Ok(InfoResult {
-            session_id,
-            instance_id,
-            header,
-            inherited_event_count,
-            first_live_seq,
-            next_seq,
-            invariants,
-            repaired,
-            open_turn: view.relations.open_turn().map(number),
-            open_step: view.relations.open_step().map(number),
-            replace_generation: view.surface.replace_generation(),
-            surface_length: view.surface.len() as u64,
-            durable_seq: seq_number(self.storage.durable(session.id())),
+        Ok(InfoResult::of(
+            self.opened(session, None),
+            view.relations.open_turn().map(number),
+            view.relations.open_step().map(number),
+            view.surface.replace_generation(),
+            view.surface.len() as u64,
+            seq_number(self.storage.durable(session.id())),
             warnings,
-        })
+        ))
     }
 
     pub(super) fn snapshot(&mut self, params: SnapshotParams) -> Answer<SnapshotResult> {
