@@ -227,9 +227,19 @@ fn holder(fixed: bool) -> Holder {
 }
 
 fn record_to(file: &Path) -> Result<Recorder, Box<dyn std::error::Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let owned: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+    // What a replay gives to its own daemon: not the command, nor the recording, nor this store.
+    let mut args = Vec::new();
+    let mut given = std::env::args().skip(1).filter(|arg| arg != "serve");
+    while let Some(arg) = given.next() {
+        if arg == "--record" {
+            given.next();
+        } else if arg.starts_with("jsonl:") || arg.starts_with("--store=jsonl:") {
+            args.push(arg.split("jsonl:").next().unwrap_or_default().to_owned() + "jsonl:$STORE");
+        } else if !arg.starts_with("--record=") {
+            args.push(arg);
+        }
+    }
+    let owned = args;
     Ok(Recorder::create(file, &Recording { title: "Recorded from a live client", args: &owned })?)
 }
 

@@ -471,3 +471,22 @@ fn no_log_level_shows_a_payload() {
     assert!(daemon.status().success());
     assert!(!daemon.log().contains(SECRET));
 }
+
+#[test]
+fn a_recording_replays() {
+    let dir = tempfile::tempdir().unwrap();
+    for store in ["memory:".to_owned(), format!("jsonl:{}", dir.path().join("store").display())] {
+        let file = dir.path().join(if store == "memory:" { "memory.txt" } else { "disk.txt" });
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+        serve.args(["serve", "--record", file.to_str().unwrap(), "--clock", "fixed:1000+1"]);
+        serve.args(["--ids", "sequential", "--store", &store]);
+        let mut daemon = Daemon::spawn(&mut serve);
+        daemon.call(0, "session/new", json!({"sessionId": "s"}));
+        daemon.send(title(1, "s", json!({"title": "t"})).as_bytes());
+        daemon.close_stdin();
+        while daemon.line().is_some() {}
+        assert!(daemon.status().success());
+        let replay = Command::new(env!("CARGO_BIN_EXE_sessiond")).arg("replay").arg(&file).output().unwrap();
+        assert!(replay.status.success(), "{}", String::from_utf8_lossy(&replay.stdout));
+    }
+}
