@@ -17,7 +17,7 @@ use sessiond::disk::paths::Encoding;
 use sessiond::disk::read::{ReadLimits, Sink, StoredEvent, read_log};
 use sessiond::disk::summary::FactsSink;
 use sessiond::disk::zstd::FrameEncoder;
-use sessiond::json::{Json, Scanner, Scratch};
+use sessiond::json::{Json, Scratch};
 use sessiond::log::pack_rows;
 
 /// Takes everything and keeps nothing.
@@ -153,8 +153,7 @@ fn scan_alone(dir: &Path, bytes: u64) {
     let text = std::fs::read_to_string(dir.join("plain")).unwrap();
     let (mut scratch, start) = (Scratch::default(), cpu());
     for line in text.lines() {
-        let mut scanner = Scanner::new(line, &mut scratch);
-        let (_, checks) = scanner.value().unwrap();
+        let (_, checks) = scratch.scan(line).unwrap();
         assert!(checks.fault.is_none());
     }
     eprintln!("{:<34} {:>7.0} MB/s", "strict scan alone, in memory", megabytes(bytes, cpu() - start));

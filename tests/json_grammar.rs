@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
-use sessiond::json::{FaultKind, Json, Scanner, Scratch, Type};
+use sessiond::json::{FaultKind, Json, Scratch, Type};
 
 fn accepts(text: &str) -> bool {
     Json::parse(text).is_ok()
@@ -248,38 +248,55 @@ fn time_is_linear_in_depth_and_in_keys() {
 fn a_scratch_gives_back_what_an_extreme_line_took() {
     let mut scratch = Scratch::default();
     let text = nest("[", "", "]", 200_000);
-    Scanner::new(&text, &mut scratch).value().unwrap();
+    scratch.scan(&text).unwrap();
     scratch.trim();
-    let (_, checks) = Scanner::new("[1]", &mut scratch).value().unwrap();
+    let (_, checks) = scratch.scan("[1]").unwrap();
     assert_eq!(checks.depth, 1);
 }
 
-#[test]
-fn values_are_taken_one_by_one_with_their_own_checks() {
-    let text = "{ \"a\" : [ 1 ] , \"b\":{\"c\":-0},\"d\":[[2]] }";
-    let mut scratch = Scratch::default();
-    let mut scanner = Scanner::new(text, &mut scratch);
-    scanner.space();
-    scanner.expect(b'{').unwrap();
-    let mut seen = Vec::new();
-    loop {
-        let key = scanner.key().unwrap().plain().unwrap();
-        let (value, checks) = scanner.value().unwrap();
-        let fault = checks.fault.map(|fault| (fault.kind, fault.offset));
-        seen.push((key, value.text(), checks.loose, checks.depth, fault));
-        scanner.space();
-        if !scanner.accept(b',') {
-            break;
-        }
+/// All values of a text in order, with their keys.
+fn walked(value: Json<'_>, out: &mut Vec<String>) {
+    for (key, member) in value.members() {
+        let text = member.as_str().map(|text| (text.plain().map(str::to_owned), text.is_empty()));
+        out.push(format!("{} {:?} {} {text:?}", key.text(), key.plain(), member.text()));
+        walked(member, out);
     }
-    scanner.expect(b'}').unwrap();
-    scanner.end().unwrap();
-    assert_eq!(
-        seen,
-        [
-            ("a", "[ 1 ]", true, 1, None),
-            ("b", "{\"c\":-0}", false, 1, Some((FaultKind::NegativeZero, 5))),
-            ("d", "[[2]]", false, 2, None),
-        ]
-    );
+    for element in value.elements() {
+        out.push(element.text().to_owned());
+        walked(element, out);
+    }
+}
+
+fn assert_walks_alike(text: &str, scratch: &mut Scratch) {
+    let (plain, checks) = Json::parse(text).unwrap();
+    let (outlined, same_checks) = scratch.scan(text).unwrap();
+    assert_eq!(checks, same_checks, "{text}");
+    let (mut by_bytes, mut by_outline) = (Vec::new(), Vec::new());
+    walked(plain, &mut by_bytes);
+    walked(outlined, &mut by_outline);
+    assert_eq!(by_bytes, by_outline, "{text}");
+}
+
+#[test]
+fn members_are_the_same_by_outline_and_by_bytes() {
+    let mut scratch = Scratch::default();
+    for text in [
+        " { \"a\" : [ 1 , { } , [ ] ] , \"b\\n\":{\"c\":-0},\"d\":[[2],\"\\\"}\"], \"e\" : \"x\" , \"a long key of more bytes\":{} } ",
+        "[]",
+        "{}",
+        "\"text\"",
+        "7",
+        "[{\"a\":{\"b\":{\"c\":[true,false,null,-1.5e3]}}},\"\u{2028}\u{e9}\",{\"\":\"\"}]",
+    ] {
+        assert_walks_alike(text, &mut scratch);
+    }
+    // One more value than an outline takes, and far more: the bytes are walked then.
+    for count in [65_534, 65_535, 65_536, 200_000] {
+        let many = format!("{{\"list\":[{}0],\"after\":{{\"x\":\"y\"}}}}", "1,".repeat(count));
+        let (value, _) = scratch.scan(&many).unwrap();
+        let list = value.get("list").unwrap();
+        assert_eq!(list.elements().count(), count + 1);
+        assert!(value.at(&["after", "x"]).unwrap().is_str("y"));
+    }
+    assert_walks_alike("{\"small\":[1,2]}", &mut scratch);
 }

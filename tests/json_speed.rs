@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use sessiond::json::{Scanner, Scratch, write_compact};
+use sessiond::json::{Scratch, write_compact};
 
 fn corpus() -> Vec<String> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/corpus/fixtures/rehydrated");
@@ -44,9 +44,7 @@ fn race(name: &str, lines: &[String]) {
     for _ in 0..rounds {
         let start = Instant::now();
         for line in lines {
-            let mut scanner = Scanner::new(line, &mut scratch);
-            std::hint::black_box(scanner.value().unwrap());
-            scanner.end().unwrap();
+            std::hint::black_box(scratch.scan(line).unwrap());
         }
         best[0] = best[0].min(start.elapsed().as_secs_f64());
         let start = Instant::now();
@@ -91,8 +89,7 @@ fn scan_once() {
     let line = &small()[0];
     let mut scratch = Scratch::default();
     for _ in 0..count {
-        let mut scanner = Scanner::new(line, &mut scratch);
-        std::hint::black_box(scanner.value().unwrap());
+        std::hint::black_box(scratch.scan(line).unwrap());
     }
     println!("{count} lines of {} bytes", line.len());
 }

@@ -557,7 +557,7 @@ impl Run<'_> {
             let effect = surface.plan(&draft, &log).unwrap();
             let before: Vec<_> = surface.nodes().map(|seq| seq.get()).collect();
             let (seq, _) = log.push(&draft, time);
-            surface.apply(log.get(seq).unwrap(), effect);
+            surface.apply(seq, effect);
             if matches!(effect, Effect::Replace { .. }) {
                 let after: Vec<_> = surface.nodes().map(|seq| seq.get()).collect();
                 let shadowed: Vec<_> = before.into_iter().filter(|seq| !after.contains(seq)).collect();

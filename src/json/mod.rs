@@ -1,6 +1,6 @@
 //! JSON text: checked once, never turned into a tree.
 //!
-//! [`Scanner`] reads a text in one pass and says whether it is JSON, whether it is *lossless*
+//! [`Scratch::scan`] reads a text in one pass and says whether it is JSON, whether it is *lossless*
 //! (FORMAT 1), how deep it is and whether it is already the compact one-line form. [`Json`] is the
 //! proof of having passed: a view of verified text whose members are found by position.
 //! Nothing here knows what a session is.
@@ -8,6 +8,9 @@
 mod compact;
 mod equal;
 mod fault;
+mod fields;
+mod lanes;
+mod outline;
 mod scan;
 mod string;
 mod text;
@@ -16,6 +19,7 @@ mod token;
 pub use compact::{escape_separators, write_compact};
 pub use equal::{equal, equal_except};
 pub use fault::{FaultAt, FaultKind, SyntaxError, pointer_at};
-pub use scan::{Checks, Scanner, Scratch, Span};
+pub use fields::Fields;
+pub use scan::{Checks, Scratch};
 pub use string::{JsonStr, quote, quote_into};
 pub use text::{Elements, Json, JsonText, MAX_SAFE_INTEGER, Members, Type};

@@ -7,18 +7,10 @@
 
 use super::compact::has_separator;
 use super::fault::{FaultAt, FaultKind, SyntaxError};
+use super::outline::{Entry, Escapes, KeySpan, Outline};
 use super::string::JsonStr;
 use super::text::Json;
-use super::token::{Cursor, Refused};
-
-/// A half-open byte range of the scanned text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
-    /// First byte.
-    pub start: usize,
-    /// One past the last byte.
-    pub end: usize,
-}
+use super::token::{Cursor, Refused, print};
 
 /// What a scanned value needs before it may be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,38 +26,23 @@ pub struct Checks {
 /// A key of an open object.
 #[derive(Clone, Copy)]
 struct Key {
-    /// The first bytes and the length, mixed: keys with unequal prints are unequal.
+    /// Keys with unequal prints are unequal.
     print: u64,
     start: u32,
     end: u32,
 }
 
-/// The print of a key's bytes, whose closing quote may be among `bytes`.
-#[inline]
-fn print_of(bytes: &[u8], len: usize) -> u64 {
-    let head = match bytes.first_chunk::<8>() {
-        Some(chunk) => *chunk,
-        None => {
-            let mut head = [0; 8];
-            head.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-            head
-        }
-    };
-    // Bytes behind the key are shifted out; an empty key has none at all.
-    let own = u64::from_le_bytes(head).unbounded_shl(8 * 8usize.saturating_sub(len) as u32);
-    own ^ len as u64
-}
-
 /// Buffers that scans reuse, so that a scan allocates nothing in the steady state.
 #[derive(Default)]
 pub struct Scratch {
-    /// One entry per open container but the innermost: where its keys begin, or [`ARRAY`].
-    frames: Vec<u32>,
+    /// The containers around the innermost open one, and the place around them all.
+    frames: Vec<Frame>,
     keys: Vec<Key>,
+    outline: Outline,
 }
 
 impl Scratch {
-    /// Gives back memory that one extreme line has claimed.
+    /// Gives back memory that one extreme text has claimed.
     pub fn trim(&mut self) {
         const KEEP: usize = 1 << 14;
         if self.frames.capacity() > KEEP {
@@ -74,20 +51,50 @@ impl Scratch {
         if self.keys.capacity() > KEEP {
             self.keys = Vec::new();
         }
+        self.outline.trim(KEEP);
+    }
+
+    /// Scans a whole text, which must be shorter than 4 GiB: one value with nothing but white space around it.
+    ///
+    /// The value knows where its members stand, so that walking it does not read the text again.
+    pub fn scan<'a>(&'a mut self, text: &'a str) -> Result<(Json<'a>, Checks), SyntaxError> {
+        let (value, checks) = Scanner::new(text, self).whole::<true>()?;
+        let outlined = self.outline.whole().and_then(|(entry, inside)| Json::outlined(text, entry, inside));
+        Ok((outlined.unwrap_or(value), checks))
+    }
+
+    /// The same without the members' places, for a value that outlives these buffers.
+    pub(super) fn check<'a>(&mut self, text: &'a str) -> Result<(Json<'a>, Checks), SyntaxError> {
+        Scanner::new(text, self).whole::<false>()
     }
 }
 
+/// An open container, or the place around all.
+#[derive(Clone, Copy)]
+struct Frame {
+    /// Where an object's keys begin among those of all open objects, or [`ARRAY`] or [`OUTSIDE`].
+    keys: u32,
+    /// Its entry in the outline.
+    entry: u32,
+    /// A bit for each of its keys, by their prints: two equal keys have one bit.
+    bits: u64,
+}
+
+impl Frame {
+    const AROUND: Self = Self { keys: OUTSIDE, entry: 0, bits: 0 };
+}
+
 const ARRAY: u32 = u32::MAX;
-/// Stands for the place around the value that is being read.
 const OUTSIDE: u32 = u32::MAX - 1;
 /// Up to this many keys are compared pairwise; larger objects are sorted once, at their end.
 const PAIRWISE_KEYS: usize = 24;
+/// Spreads prints over the bits of [`Frame::bits`] (2^64 over the golden ratio).
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Reads one text from left to right, a value or a member at a time.
-pub struct Scanner<'a, 's> {
+/// Reads one text from left to right.
+struct Scanner<'a, 's> {
     text: &'a str,
-    at: Cursor<'a>,
-    /// Where the value that is being checked began: faults are told from there.
+    /// Where the value began: faults are told from there.
     origin: usize,
     fault: Option<FaultAt>,
     depth: u32,
@@ -95,158 +102,111 @@ pub struct Scanner<'a, 's> {
 }
 
 impl<'a, 's> Scanner<'a, 's> {
-    /// Starts at the beginning of `text`, which must be shorter than 4 GiB.
-    pub fn new(text: &'a str, scratch: &'s mut Scratch) -> Self {
-        Self { text, at: Cursor::new(text), origin: 0, fault: None, depth: 1, scratch }
+    fn new(text: &'a str, scratch: &'s mut Scratch) -> Self {
+        Self { text, origin: 0, fault: None, depth: 1, scratch }
     }
 
-    /// The byte that comes next, 0 at the end (0 begins no token).
-    #[inline]
-    pub fn peek(&self) -> u8 {
-        self.at.peek()
+    fn slice(&self, start: usize, end: usize) -> &'a str {
+        self.text.get(start..end).unwrap_or("")
     }
 
-    /// Where the scanner stands, in bytes.
-    pub fn position(&self) -> usize {
-        self.at.pos
-    }
-
-    /// The scanned text of a span.
-    pub fn slice(&self, span: Span) -> &'a str {
-        self.text.get(span.start..span.end).unwrap_or("")
-    }
-
-    fn error(&self) -> SyntaxError {
-        SyntaxError { offset: self.at.pos }
-    }
-
-    /// Skips white space between tokens.
-    #[inline]
-    pub fn space(&mut self) {
-        self.at.space();
-    }
-
-    /// Takes `byte`, which must come next.
-    #[inline]
-    pub fn expect(&mut self, byte: u8) -> Result<(), SyntaxError> {
-        self.at.take(byte).map_err(|_| self.error())
-    }
-
-    /// Takes `byte` if it comes next.
-    #[inline]
-    pub fn accept(&mut self, byte: u8) -> bool {
-        self.at.accept(byte)
-    }
-
-    /// Nothing but white space may be left.
-    pub fn end(&mut self) -> Result<(), SyntaxError> {
-        self.space();
-        if self.at.pos == self.text.len() { Ok(()) } else { Err(self.error()) }
-    }
-
-    /// Takes a key of an open object and the colon after it; white space is skipped on both sides.
-    ///
-    /// Whether the object holds the key twice is the caller's to know.
-    #[inline]
-    pub fn key(&mut self) -> Result<JsonStr<'a>, SyntaxError> {
-        self.space();
-        let start = self.at.pos;
-        let escaped = self.at.string().map_err(|_| self.error())?;
-        let key = JsonStr::from_scan(self.slice(Span { start, end: self.at.pos }), escaped);
-        self.space();
-        self.expect(b':')?;
-        self.space();
-        Ok(key)
-    }
-
-    /// Takes one whole value, after white space, and says what it needs.
-    pub fn value(&mut self) -> Result<(Json<'a>, Checks), SyntaxError> {
-        let mut at = self.at;
-        at.space();
-        at.forget();
-        let start = at.pos;
-        (self.origin, self.fault, self.depth) = (start, None, 1);
+    /// Takes the text as one value, and says what it needs.
+    fn whole<const OUTLINE: bool>(mut self) -> Result<(Json<'a>, Checks), SyntaxError> {
         self.scratch.frames.clear();
         self.scratch.keys.clear();
-        let result = self.nested(&mut at);
-        self.at = at;
-        result.map_err(|_| self.error())?;
-        let text = self.slice(Span { start, end: at.pos });
-        let loose = at.spaced || (!at.is_ascii() && has_separator(text));
+        self.scratch.outline.clear();
+        let mut at = Cursor::new(self.text);
+        at.space();
+        at.spaced = false; // around the value it does not count
+        self.origin = at.pos;
+        let result = self.nested::<OUTLINE>(&mut at);
+        let (end, loose) = (at.pos, at.spaced);
+        if result.is_ok() {
+            at.space();
+        }
+        if result.is_err() || at.pos != self.text.len() {
+            return Err(SyntaxError { offset: at.pos });
+        }
+        let text = self.slice(self.origin, end);
+        let loose = loose || (!at.is_ascii() && has_separator(text));
         Ok((Json::from_verified(text), Checks { fault: self.fault, loose, depth: self.depth }))
     }
 
     /// Takes a value with all that is in it. The cursor is the caller's own, so that it stays in registers.
     #[inline(always)]
-    fn nested(&mut self, at: &mut Cursor<'a>) -> Result<(), Refused> {
-        let mut frame = OUTSIDE;
+    fn nested<const OUTLINE: bool>(&mut self, at: &mut Cursor<'a>) -> Result<(), Refused> {
+        let mut frame = Frame::AROUND;
+        let mut key = KeySpan::default();
         'value: loop {
-            match at.peek() {
-                b'"' => {
-                    at.string()?;
+            let start = at.pos;
+            let mut escapes = Escapes::NONE;
+            let first = at.peek();
+            if first == b'"' {
+                if at.string()? {
+                    escapes = Escapes::IN_VALUE;
                 }
-                b'{' => {
-                    at.pos += 1;
-                    at.space();
-                    if !at.accept(b'}') {
-                        frame = self.open(frame, self.scratch.keys.len() as u32);
-                        self.member(at, frame)?;
-                        continue 'value;
+            } else {
+                match first {
+                    b'{' | b'[' => {
+                        at.pos += 1;
+                        if !at.accept_spaced(first + 2) {
+                            self.scratch.frames.push(frame);
+                            self.depth = self.depth.max(self.scratch.frames.len() as u32);
+                            frame = self.frame(first);
+                            if OUTLINE {
+                                self.scratch.outline.push(Entry::new(key, start, start, escapes));
+                            }
+                            key = self.next_key(at, &mut frame)?;
+                            continue 'value;
+                        }
+                        self.note_leaf();
                     }
-                    self.note_leaf();
-                }
-                b'[' => {
-                    at.pos += 1;
-                    at.space();
-                    if !at.accept(b']') {
-                        frame = self.open(frame, ARRAY);
-                        continue 'value;
+                    b'-' | b'0'..=b'9' => {
+                        if at.number()? {
+                            self.note_number(start, at.pos);
+                        }
                     }
-                    self.note_leaf();
-                }
-                b'-' | b'0'..=b'9' => {
-                    let start = at.pos;
-                    if at.number()? {
-                        self.note_number(Span { start, end: at.pos });
-                    }
-                }
-                b't' => at.literal("true")?,
-                b'f' => at.literal("false")?,
-                b'n' => at.literal("null")?,
-                _ => return Err(Refused),
-            }
-            // A value is complete: go on in, or close, the containers around it.
-            loop {
-                if frame == OUTSIDE {
-                    return Ok(());
-                }
-                at.space();
-                let comma = at.accept(b',');
-                if frame == ARRAY {
-                    if comma {
+                    b't' => at.literal("true")?,
+                    b'f' => at.literal("false")?,
+                    b'n' => at.literal("null")?,
+                    b' ' | b'\t' | b'\r' | b'\n' => {
                         at.space();
                         continue 'value;
                     }
+                    _ => return Err(Refused),
+                }
+            }
+            if OUTLINE {
+                self.scratch.outline.push(Entry::new(key, start, at.pos, escapes));
+            }
+            // A value is complete: go on in, or close, the containers around it.
+            loop {
+                if frame.keys == OUTSIDE {
+                    return Ok(());
+                }
+                if at.accept_spaced(b',') {
+                    key = self.next_key(at, &mut frame)?;
+                    continue 'value;
+                }
+                if frame.keys == ARRAY {
                     at.take(b']')?;
                 } else {
-                    if comma {
-                        self.member(at, frame)?;
-                        continue 'value;
-                    }
                     at.take(b'}')?;
-                    self.close_keys(frame as usize);
+                    self.close_keys(frame.keys as usize);
                 }
-                frame = self.scratch.frames.pop().unwrap_or(OUTSIDE);
+                if OUTLINE {
+                    self.scratch.outline.close(frame.entry, at.pos);
+                }
+                frame = self.scratch.frames.pop().unwrap_or(Frame::AROUND);
             }
         }
     }
 
-    /// Goes into a container that is not empty and gives its frame.
+    /// The frame of a container that begins here.
     #[inline(always)]
-    fn open(&mut self, outer: u32, inner: u32) -> u32 {
-        self.scratch.frames.push(outer);
-        self.depth = self.depth.max(self.scratch.frames.len() as u32);
-        inner
+    fn frame(&self, open: u8) -> Frame {
+        let keys = if open == b'[' { ARRAY } else { self.scratch.keys.len() as u32 };
+        Frame { keys, entry: self.scratch.outline.next(), bits: 0 }
     }
 
     /// An empty container nests as deep as one with a scalar in it.
@@ -255,58 +215,56 @@ impl<'a, 's> Scanner<'a, 's> {
         self.depth = self.depth.max(self.scratch.frames.len() as u32 + 1);
     }
 
-    /// Takes a key and its colon, and the white space up to the value.
+    /// Takes the key and the colon before an object's next value; an array's has none.
     #[inline(always)]
-    fn member(&mut self, at: &mut Cursor<'a>, frame: u32) -> Result<(), Refused> {
+    fn next_key(&mut self, at: &mut Cursor<'a>, frame: &mut Frame) -> Result<KeySpan, Refused> {
+        if frame.keys == ARRAY {
+            return Ok(KeySpan::default());
+        }
         at.space();
         let start = at.pos;
-        let escaped = at.string()?;
-        self.note_key(Span { start, end: at.pos }, escaped, frame as usize);
-        at.space();
-        at.take(b':')?;
-        at.space();
-        Ok(())
+        let plain = at.key()?;
+        let mut key = KeySpan { start: start as u32, end: at.pos as u32, escapes: Escapes::NONE };
+        let print = match plain {
+            Some(print) => print,
+            None => {
+                key.escapes = Escapes::IN_KEY;
+                self.escaped_key_print(key)
+            }
+        };
+        self.note_key(Key { print, start: key.start, end: key.end }, frame);
+        if at.accept_spaced(b':') { Ok(key) } else { Err(Refused) }
     }
 
-    /// Notes a key of the object whose keys begin at `base`.
+    /// Notes a key of the innermost object.
     #[inline(always)]
-    fn note_key(&mut self, span: Span, escaped: bool, base: usize) {
-        let key =
-            Key { print: self.key_print(span, escaped), start: span.start as u32, end: span.end as u32 };
-        let siblings = self.scratch.keys.get(base..).unwrap_or(&[]);
-        if siblings.len() < PAIRWISE_KEYS && siblings.iter().any(|other| other.print == key.print) {
-            self.compare_keys(&key, base);
+    fn note_key(&mut self, key: Key, object: &mut Frame) {
+        let bit = 1 << (key.print.wrapping_mul(SPREAD) >> (u64::BITS - 6));
+        if object.bits & bit != 0 {
+            self.compare_keys(&key, object.keys as usize);
         }
+        object.bits |= bit;
         self.scratch.keys.push(key);
     }
 
-    /// The print of a key, the same for every spelling of it.
-    #[inline]
-    fn key_print(&self, span: Span, escaped: bool) -> u64 {
-        if escaped {
-            return self.escaped_key_print(span);
-        }
-        let rest = self.text.as_bytes().get(span.start + 1..).unwrap_or(&[]);
-        print_of(rest, span.end - span.start - 2)
-    }
-
+    /// The print of a key is the same for every spelling of it.
     #[cold]
-    fn escaped_key_print(&self, span: Span) -> u64 {
-        let decoded = JsonStr::from_verified(self.slice(span)).wtf8();
-        print_of(&decoded, decoded.len())
+    fn escaped_key_print(&self, span: KeySpan) -> u64 {
+        let decoded = JsonStr::from_verified(self.slice(span.start as usize, span.end as usize)).wtf8();
+        print(&decoded)
     }
 
     #[cold]
     fn compare_keys(&mut self, key: &Key, base: usize) {
         let siblings = self.scratch.keys.get(base..).unwrap_or(&[]);
         let alike = |other: &Key| other.print == key.print && self.key_text(other) == self.key_text(key);
-        if siblings.iter().any(alike) {
+        if siblings.len() < PAIRWISE_KEYS && siblings.iter().any(alike) {
             self.note_fault(FaultKind::DuplicateKey, key.start as usize);
         }
     }
 
     fn key_text(&self, key: &Key) -> JsonStr<'a> {
-        JsonStr::from_verified(self.slice(Span { start: key.start as usize, end: key.end as usize }))
+        JsonStr::from_verified(self.slice(key.start as usize, key.end as usize))
     }
 
     #[inline]
@@ -332,9 +290,9 @@ impl<'a, 's> Scanner<'a, 's> {
     }
 
     #[cold]
-    fn note_number(&mut self, span: Span) {
-        if let Some(kind) = lossy_number(self.slice(span)) {
-            self.note_fault(kind, span.start);
+    fn note_number(&mut self, start: usize, end: usize) {
+        if let Some(kind) = lossy_number(self.slice(start, end)) {
+            self.note_fault(kind, start);
         }
     }
 

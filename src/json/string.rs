@@ -28,30 +28,40 @@ impl<'a> JsonStr<'a> {
     }
 
     /// The text with its quotes.
+    #[inline]
     pub fn text(self) -> &'a str {
         self.text
     }
 
+    #[inline]
     fn inner(self) -> &'a str {
         self.text.get(1..self.text.len().saturating_sub(1)).unwrap_or("")
     }
 
     /// Whether it has no units.
+    #[inline]
     pub fn is_empty(self) -> bool {
         self.text.len() <= 2
     }
 
     /// The contents when no escape is in them.
+    #[inline]
     pub fn plain(self) -> Option<&'a str> {
         (!self.escaped).then(|| self.inner())
     }
 
     /// Whether it spells `other`.
+    #[inline]
     pub fn is(self, other: &str) -> bool {
         match self.plain() {
             Some(plain) => plain == other,
-            None => self.units().eq(other.encode_utf16()),
+            None => self.spells(other),
         }
+    }
+
+    #[cold]
+    fn spells(self, other: &str) -> bool {
+        self.units().eq(other.encode_utf16())
     }
 
     /// The UTF-16 units.
@@ -60,22 +70,32 @@ impl<'a> JsonStr<'a> {
     }
 
     /// The contents as valid Unicode, or `None` when a lone surrogate is among them.
+    #[inline]
     pub fn decode(self) -> Option<Cow<'a, str>> {
         match self.plain() {
             Some(plain) => Some(Cow::Borrowed(plain)),
-            None => char::decode_utf16(self.units()).collect::<Result<String, _>>().ok().map(Cow::Owned),
+            None => self.decode_escapes().map(Cow::Owned),
         }
     }
 
+    #[cold]
+    fn decode_escapes(self) -> Option<String> {
+        char::decode_utf16(self.units()).collect::<Result<_, _>>().ok()
+    }
+
     /// The contents with U+FFFD for lone surrogates: for messages to people only.
+    #[inline]
     pub fn lossy(self) -> Cow<'a, str> {
         match self.plain() {
             Some(plain) => Cow::Borrowed(plain),
-            None => {
-                let decoded = char::decode_utf16(self.units());
-                Cow::Owned(decoded.map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
-            }
+            None => Cow::Owned(self.lossy_escapes()),
         }
+    }
+
+    #[cold]
+    fn lossy_escapes(self) -> String {
+        let decoded = char::decode_utf16(self.units());
+        decoded.map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
     }
 
     /// The contents in WTF-8: equal strings have equal bytes, lone surrogates included.

@@ -4,6 +4,8 @@
 //! that the loop keeps it in registers: its methods are inlined, and what is rare takes and gives
 //! positions by value.
 
+use super::lanes::{LANES, Marks};
+
 /// The text is not JSON where the cursor stands.
 #[derive(Debug)]
 pub(super) struct Refused;
@@ -16,39 +18,18 @@ pub(super) struct Cursor<'a> {
     pub(super) pos: usize,
     /// White space was skipped.
     pub(super) spaced: bool,
-    /// All string contents or-ed together, and some bytes beside them: tells text that is all ASCII.
-    seen: u64,
-}
-
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGHS: u64 = 0x8080_8080_8080_8080;
-
-/// Marks the bytes of a word that end or bend a string (quote, backslash, control character) with
-/// their high bit. The lowest mark is exact; a borrow may leave false marks above it.
-#[inline]
-fn string_stops(word: u64) -> u64 {
-    let quote = word ^ (ONES * b'"' as u64);
-    let slash = word ^ (ONES * b'\\' as u64);
-    let marks = (quote.wrapping_sub(ONES) & !quote)
-        | (slash.wrapping_sub(ONES) & !slash)
-        | (word.wrapping_sub(ONES * 0x20) & !word);
-    marks & HIGHS
+    /// Not zero when a byte beyond ASCII was in a string, or close behind one.
+    beyond_ascii: u32,
 }
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { bytes: text.as_bytes(), pos: 0, spaced: false, seen: 0 }
-    }
-
-    /// Forgets what the tokens so far were like.
-    pub(super) fn forget(&mut self) {
-        self.spaced = false;
-        self.seen = 0;
+        Self { bytes: text.as_bytes(), pos: 0, spaced: false, beyond_ascii: 0 }
     }
 
     /// Whether all strings were ASCII; it may say no too often, never yes.
     pub(super) fn is_ascii(&self) -> bool {
-        self.seen & HIGHS == 0
+        self.beyond_ascii == 0
     }
 
     /// The byte that comes next, 0 at the end (0 begins no token).
@@ -84,50 +65,64 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Takes `byte` if it comes next, after white space or not.
+    #[inline(always)]
+    pub(super) fn accept_spaced(&mut self, byte: u8) -> bool {
+        // Where nothing is wrong there is mostly no space, and one look is enough.
+        self.accept(byte) || (self.peek() <= b' ' && self.skip_to(byte))
+    }
+
+    fn skip_to(&mut self, byte: u8) -> bool {
+        self.space();
+        self.accept(byte)
+    }
+
     /// Takes a string with its quotes; says whether it holds an escape.
     #[inline(always)]
     pub(super) fn string(&mut self) -> Result<bool, Refused> {
         self.take(b'"')?;
-        let mut escaped = false;
-        loop {
-            match self.skip_plain() {
-                b'"' => {
-                    self.pos += 1;
-                    return Ok(escaped);
-                }
-                b'\\' => {
-                    escaped = true;
-                    match self.bytes.get(self.pos + 1) {
-                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.pos += 2,
-                        _ => self.jump(long_escape_end(self.bytes, self.pos))?,
-                    }
-                }
-                _ => return Err(Refused), // a control character, or the end of the text
-            }
+        match self.short_string() {
+            Some(_) => Ok(false),
+            None => self.rest_of_string(),
         }
     }
 
-    /// Moves over the contents of a string to the next byte that ends or bends it, and gives that.
+    /// Takes a key with its quotes; gives the print of its contents unless there is an escape in it.
     #[inline(always)]
-    fn skip_plain(&mut self) -> u8 {
-        while let Some(chunk) = self.bytes.get(self.pos..).and_then(|rest| rest.first_chunk::<8>()) {
-            let word = u64::from_le_bytes(*chunk);
-            let stops = string_stops(word);
-            self.seen |= word;
-            if stops != 0 {
-                let skip = stops.trailing_zeros() & !7;
-                self.pos += (skip / 8) as usize;
-                return (word >> skip) as u8;
-            }
-            self.pos += 8;
+    pub(super) fn key(&mut self) -> Result<Option<u64>, Refused> {
+        self.take(b'"')?;
+        let start = self.pos;
+        if let Some((chunk, len)) = self.short_string() {
+            let head = u128::from_le_bytes(*chunk) as u64;
+            return Ok(Some(print_of(head, len)));
         }
-        let mut byte = self.peek();
-        while !matches!(byte, b'"' | b'\\' | 0..0x20) {
-            self.seen |= u64::from(byte);
-            self.pos += 1;
-            byte = self.peek();
+        let escaped = self.rest_of_string()?;
+        let inner = self.bytes.get(start..self.pos - 1).unwrap_or(&[]);
+        Ok((!escaped).then(|| print(inner)))
+    }
+
+    /// Takes the contents of a string that ends within a few bytes, and its closing quote; gives the
+    /// bytes and how many of them are the string's.
+    #[inline(always)]
+    fn short_string(&mut self) -> Option<(&'a [u8; LANES], usize)> {
+        let chunk = self.bytes.get(self.pos..)?.first_chunk::<LANES>()?;
+        let marks = Marks::of(chunk);
+        self.beyond_ascii |= marks.beyond_ascii;
+        let len = marks.stops.trailing_zeros() as usize;
+        if chunk.get(len) != Some(&b'"') {
+            return None;
         }
-        byte
+        self.pos += len + 1;
+        Some((chunk, len))
+    }
+
+    /// Takes the contents of a string, from wherever in them, and its closing quote.
+    #[inline(always)]
+    fn rest_of_string(&mut self) -> Result<bool, Refused> {
+        let rest = rest_of_string(self.bytes, self.pos);
+        self.beyond_ascii |= rest.beyond_ascii;
+        self.jump(rest.end)?;
+        Ok(rest.escaped)
     }
 
     /// Takes a number; says whether it may be one that a double does not hold.
@@ -163,6 +158,62 @@ impl<'a> Cursor<'a> {
             }
         }
     }
+}
+
+/// What was read of a string.
+struct Rest {
+    /// One past the closing quote, or the byte that broke it.
+    end: Result<usize, usize>,
+    escaped: bool,
+    beyond_ascii: u32,
+}
+
+fn rest_of_string(bytes: &[u8], from: usize) -> Rest {
+    let (mut pos, mut escaped, mut beyond_ascii) = (from, false, 0);
+    let end = loop {
+        while let Some(chunk) = bytes.get(pos..).and_then(|rest| rest.first_chunk::<LANES>()) {
+            let marks = Marks::of(chunk);
+            beyond_ascii |= marks.beyond_ascii;
+            pos += (marks.stops.trailing_zeros() as usize).min(LANES);
+            if marks.stops != 0 {
+                break;
+            }
+        }
+        match bytes.get(pos) {
+            Some(b'"') => break Ok(pos + 1),
+            Some(b'\\') => {
+                escaped = true;
+                match bytes.get(pos + 1) {
+                    Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => pos += 2,
+                    _ => match long_escape_end(bytes, pos) {
+                        Ok(end) => pos = end,
+                        Err(broken) => break Err(broken),
+                    },
+                }
+            }
+            None | Some(0..0x20) => break Err(pos),
+            Some(byte) => {
+                beyond_ascii |= u32::from(!byte.is_ascii());
+                pos += 1;
+            }
+        }
+    };
+    Rest { end, escaped, beyond_ascii }
+}
+
+/// The print of a key's contents: its first bytes and its length, mixed. Keys with unequal prints are
+/// unequal.
+pub(super) fn print(inner: &[u8]) -> u64 {
+    let mut head = [0; 8];
+    head.iter_mut().zip(inner).for_each(|(to, from)| *to = *from);
+    print_of(u64::from_le_bytes(head), inner.len())
+}
+
+/// The same of the first eight bytes from a key's first on, some of which may not be its own.
+#[inline(always)]
+fn print_of(head: u64, len: usize) -> u64 {
+    let foreign = 8 * 8usize.saturating_sub(len) as u32;
+    head.unbounded_shl(foreign) ^ len as u64
 }
 
 fn space_end(bytes: &[u8], mut at: usize) -> usize {
@@ -230,22 +281,18 @@ pub(super) struct StringEnd {
 pub(super) fn string_end(bytes: &[u8], at: usize) -> StringEnd {
     // Keys and ids end within a few words; what is longer is left to the vectorised search.
     let mut pos = at;
-    for _ in 0..4 {
-        let Some(chunk) = bytes.get(pos..).and_then(|rest| rest.first_chunk::<8>()) else {
+    for _ in 0..2 {
+        let Some(chunk) = bytes.get(pos..).and_then(|rest| rest.first_chunk::<LANES>()) else {
             return last_string_end(bytes, pos);
         };
-        let word = u64::from_le_bytes(*chunk);
-        let stops = string_stops(word);
-        if stops == 0 {
-            pos += 8;
-            continue;
+        let stops = Marks::of(chunk).stops;
+        pos += (stops.trailing_zeros() as usize).min(LANES);
+        if stops != 0 {
+            if bytes.get(pos) == Some(&b'"') {
+                return StringEnd { at: pos + 1, escaped: false };
+            }
+            break;
         }
-        let skip = stops.trailing_zeros() & !7;
-        pos += (skip / 8) as usize;
-        if (word >> skip) as u8 == b'"' {
-            return StringEnd { at: pos + 1, escaped: false };
-        }
-        break;
     }
     long_string_end(bytes, pos)
 }

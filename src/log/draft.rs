@@ -2,7 +2,7 @@
 
 use super::kind::Kind;
 use super::seq::Seq;
-use crate::json::{Json, JsonStr, MAX_SAFE_INTEGER, Type, write_compact};
+use crate::json::{Fields, Json, JsonStr, MAX_SAFE_INTEGER, Type, write_compact};
 
 /// An event to be, over verified JSON text. Nothing of its meaning is checked yet.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +119,8 @@ pub enum EnvelopeError {
     Ignorable,
 }
 
+const MEMBERS: [&str; 7] = ["type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp", "ignorable"];
+
 /// Reads an event envelope as seeds and stored logs hold it; `loose` as the scanner said.
 ///
 /// The answer is the event's own seq and time and the rest as a draft. Member order does not matter.
@@ -126,22 +128,12 @@ pub fn read_event(value: Json<'_>, loose: bool) -> Result<(Seq, i64, Draft<'_>),
     if value.kind() != Type::Object {
         return Err(EnvelopeError::NotAnObject);
     }
-    let (mut kind, mut seq, mut time, mut data) = (None, None, None, None);
-    let (mut sources, mut surface_op, mut ignorable) = (None, None, None);
-    for (key, member) in value.members() {
-        let name = key.lossy();
-        let slot = match &*name {
-            "type" => &mut kind,
-            "seq" => &mut seq,
-            "time" => &mut time,
-            "data" => &mut data,
-            "sourceEventSeqs" => &mut sources,
-            "surfaceOp" => &mut surface_op,
-            "ignorable" => &mut ignorable,
-            _ => return Err(EnvelopeError::UnknownMember(name.chars().take(60).collect())),
-        };
-        *slot = Some(member);
+    let Fields { found, others } = value.all_fields(MEMBERS);
+    if others {
+        let name = value.members().map(|(key, _)| key.lossy()).find(|name| !MEMBERS.contains(&&**name));
+        return Err(EnvelopeError::UnknownMember(name.unwrap_or_default().chars().take(60).collect()));
     }
+    let [kind, seq, time, data, sources, surface_op, ignorable] = found;
     let type_text = kind.ok_or(EnvelopeError::Missing("type"))?.as_str().ok_or(EnvelopeError::Type)?;
     let seq = seq.ok_or(EnvelopeError::Missing("seq"))?.as_safe_uint().and_then(Seq::new);
     let time = time.ok_or(EnvelopeError::Missing("time"))?.as_safe_int();

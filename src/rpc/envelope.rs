@@ -1,9 +1,6 @@
 //! The JSON-RPC envelope of one line (PROTOCOL 1).
 
-use crate::json::{Checks, Json, JsonStr, Scanner, Scratch, Type};
-
-/// The text of an empty params object.
-const NO_PARAMS: &str = "{}";
+use crate::json::{Checks, Json, JsonStr, Scratch, Type};
 
 /// Longest id, in bytes of its text.
 const MAX_ID: usize = 1024;
@@ -28,19 +25,23 @@ pub struct Request<'a> {
     pub method: JsonStr<'a>,
     /// The params object.
     pub params: Json<'a>,
-    /// Its members, with what the scanner said of each value.
-    pub members: Vec<Member<'a>>,
+    /// What the scanner said of the whole line.
+    line: Checks,
 }
 
-/// A member of params.
-#[derive(Clone, Copy, Debug)]
-pub struct Member<'a> {
-    /// Its name.
-    pub key: JsonStr<'a>,
-    /// Its value.
-    pub value: Json<'a>,
-    /// What the scanner said of the value.
-    pub checks: Checks,
+impl<'a> Request<'a> {
+    /// What the scanner says of a member of params.
+    pub fn checks(&self, value: Json<'a>) -> Checks {
+        /// The message and its params are two levels around a member.
+        const AROUND: u32 = 2;
+        /// Up to here the deepest member's depth may stand for every one's: no limit is as low.
+        const SHALLOW: u32 = 16;
+        let depth = self.line.depth.saturating_sub(AROUND).max(1);
+        if self.line.fault.is_none() && depth <= SHALLOW {
+            return Checks { depth, ..self.line };
+        }
+        Json::parse(value.text()).map(|(_, checks)| checks).unwrap_or_default()
+    }
 }
 
 /// Why a line is no message.
@@ -81,103 +82,38 @@ impl<'a> EnvelopeFault<'a> {
 
 impl<'a> Incoming<'a> {
     /// Reads one line, which is UTF-8 and not empty.
-    pub fn read(line: &'a str, scratch: &mut Scratch) -> Result<Self, EnvelopeFault<'a>> {
-        let mut scanner = Scanner::new(line, scratch);
-        scanner.space();
-        if scanner.peek() != b'{' {
-            let whole = scanner.value().and_then(|(value, _)| scanner.end().map(|()| value));
-            return Err(match whole {
-                Err(error) => EnvelopeFault::NotJson(error.offset),
-                Ok(value) if value.kind() == Type::Array => EnvelopeFault::Batch,
-                Ok(_) => EnvelopeFault::NotAnObject,
-            });
+    pub fn read(line: &'a str, scratch: &'a mut Scratch) -> Result<Self, EnvelopeFault<'a>> {
+        let (message, checks) = scratch.scan(line).map_err(|error| EnvelopeFault::NotJson(error.offset))?;
+        match message.kind() {
+            // A key that is there twice is a fault of the line, which may have others before it.
+            Type::Object if checks.fault.is_some() && has_twins(message, is_ours) => {
+                Err(EnvelopeFault::Duplicate)
+            }
+            Type::Object => Parts::of(message).finish(checks),
+            Type::Array => Err(EnvelopeFault::Batch),
+            _ => Err(EnvelopeFault::NotAnObject),
         }
-        let mut parts = Parts::default();
-        parts.read(&mut scanner).map_err(|error| EnvelopeFault::NotJson(error.offset))?;
-        parts.finish()
     }
 }
 
-#[derive(Default)]
+/// The members of a message that count.
 struct Parts<'a> {
     jsonrpc: Option<Json<'a>>,
     id: Option<Json<'a>>,
     method: Option<Json<'a>>,
     params: Option<Json<'a>>,
-    members: Vec<Member<'a>>,
+    /// It has what answers have.
     answer: bool,
-    duplicate: bool,
-    duplicate_param: bool,
 }
 
 impl<'a> Parts<'a> {
-    fn read(&mut self, scanner: &mut Scanner<'a, '_>) -> Result<(), crate::json::SyntaxError> {
-        scanner.expect(b'{')?;
-        scanner.space();
-        if !scanner.accept(b'}') {
-            loop {
-                self.member(scanner)?;
-                scanner.space();
-                if !scanner.accept(b',') {
-                    scanner.expect(b'}')?;
-                    break;
-                }
-            }
-        }
-        scanner.end()
+    fn of(message: Json<'a>) -> Self {
+        let names = ["jsonrpc", "id", "method", "params", "result", "error"];
+        let [jsonrpc, id, method, params, result, error] = message.all_fields(names).found;
+        Self { jsonrpc, id, method, params, answer: result.is_some() || error.is_some() }
     }
 
-    fn member(&mut self, scanner: &mut Scanner<'a, '_>) -> Result<(), crate::json::SyntaxError> {
-        let key = scanner.key()?;
-        let name = key.decode().unwrap_or_default();
-        if name == "params" && scanner.peek() == b'{' {
-            let start = scanner.position();
-            self.read_params(scanner)?;
-            let span = crate::json::Span { start, end: scanner.position() };
-            let params = Json::from_verified(scanner.slice(span));
-            self.duplicate |= self.params.replace(params).is_some();
-            return Ok(());
-        }
-        let (value, _) = scanner.value()?;
-        let slot = match &*name {
-            "jsonrpc" => &mut self.jsonrpc,
-            "id" => &mut self.id,
-            "method" => &mut self.method,
-            "params" => &mut self.params,
-            "result" | "error" => {
-                self.answer = true;
-                return Ok(());
-            }
-            _ => return Ok(()),
-        };
-        self.duplicate |= slot.replace(value).is_some();
-        Ok(())
-    }
-
-    fn read_params(&mut self, scanner: &mut Scanner<'a, '_>) -> Result<(), crate::json::SyntaxError> {
-        self.members.clear();
-        self.members.reserve(8); // as many as an append has, in one allocation
-        scanner.expect(b'{')?;
-        scanner.space();
-        if scanner.accept(b'}') {
-            return Ok(());
-        }
-        loop {
-            let key = scanner.key()?;
-            let (value, checks) = scanner.value()?;
-            self.members.push(Member { key, value, checks });
-            scanner.space();
-            if !scanner.accept(b',') {
-                return scanner.expect(b'}');
-            }
-        }
-    }
-
-    fn finish(mut self) -> Result<Incoming<'a>, EnvelopeFault<'a>> {
-        if self.duplicate {
-            return Err(EnvelopeFault::Duplicate);
-        }
-        self.duplicate_param = has_twins(&self.members);
+    fn finish(self, line: Checks) -> Result<Incoming<'a>, EnvelopeFault<'a>> {
         let id = match self.id {
             None => None,
             Some(id)
@@ -198,31 +134,31 @@ impl<'a> Parts<'a> {
             Some(method) => method.as_str().ok_or(EnvelopeFault::Method(answer_to))?,
         };
         let params = match self.params {
-            None => Json::from_verified(NO_PARAMS),
+            None => Json::EMPTY_OBJECT,
             Some(params) => match params.kind() {
                 Type::Object => params,
-                Type::Null => Json::from_verified(NO_PARAMS),
-                _ if id.is_none() => Json::from_verified(NO_PARAMS),
+                Type::Null => Json::EMPTY_OBJECT,
+                _ if id.is_none() => Json::EMPTY_OBJECT,
                 _ => return Err(EnvelopeFault::Params(answer_to)),
             },
         };
-        if self.duplicate_param && id.is_some() {
+        if line.fault.is_some() && id.is_some() && has_twins(params, |_| true) {
             return Err(EnvelopeFault::DuplicateParam(answer_to));
         }
-        let request = Request { id: answer_to, method, params, members: self.members };
+        let request = Request { id: answer_to, method, params, line };
         Ok(if id.is_some() { Incoming::Request(request) } else { Incoming::Notification(request) })
     }
 }
 
-/// Whether two members have one name.
-fn has_twins(members: &[Member<'_>]) -> bool {
-    if members.len() > 24 {
-        let mut names: Vec<_> = members.iter().map(|member| member.key.wtf8()).collect();
-        names.sort_unstable();
-        return names.windows(2).any(|pair| matches!(pair, [a, b] if a == b));
-    }
-    let twin = |(at, member): (usize, &Member<'_>)| {
-        members.get(..at).unwrap_or(&[]).iter().any(|before| before.key == member.key)
-    };
-    members.iter().enumerate().any(twin)
+/// Whether a member of a message means something to this program.
+fn is_ours(key: JsonStr<'_>) -> bool {
+    ["jsonrpc", "id", "method", "params"].iter().any(|name| key.is(name))
+}
+
+/// Whether two of the members that count have one name.
+fn has_twins(object: Json<'_>, counts: impl Fn(JsonStr<'_>) -> bool) -> bool {
+    let keys = object.members().map(|(key, _)| key).filter(|key| counts(*key));
+    let mut names: Vec<_> = keys.map(JsonStr::wtf8).collect();
+    names.sort_unstable();
+    names.windows(2).any(|pair| matches!(pair, [a, b] if a == b))
 }

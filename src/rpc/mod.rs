@@ -31,7 +31,7 @@ pub use ambient::{Clock, IdSource, iso8601};
 pub use api::SessionApiClient;
 pub use api::SessionApiServer;
 pub use connection::{DeclaredType, Dialect, Notice, UPDATE};
-pub use envelope::{EnvelopeFault, Incoming, Member, Request};
+pub use envelope::{EnvelopeFault, Incoming, Request};
 pub use error::{Code, WireError};
 pub use methods::METHODS;
 pub use paths::CanonicalPath;

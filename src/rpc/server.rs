@@ -368,8 +368,7 @@ fn is_append(request: &Request<'_>) -> bool {
 
 /// The session that an append names, where its id is written plainly.
 fn appended_to<'a>(request: &Request<'a>) -> Option<&'a str> {
-    let named = request.members.iter().find(|member| member.key.is("sessionId"))?;
-    named.value.as_str()?.plain()
+    request.params.get("sessionId")?.as_str()?.plain()
 }
 
 /// The sessions that a request names; an empty name for the list of all.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::RandomState;
+
 use super::append::{AppendBatch, Appended, Candidate, Expect, Rules};
 use super::boundary::Boundary;
 use super::history::{History, Limits, Relate, Vocabulary};
@@ -119,10 +121,13 @@ pub enum Outcome {
     Closed(Box<Session>),
 }
 
+/// Sessions with their place in [`Store::order`], by id.
+type Live = HashMap<SessionId, (u64, Session), RandomState>;
+
 /// The live sessions.
 #[derive(Debug, Default)]
 pub struct Store {
-    live: HashMap<SessionId, (u64, Session)>,
+    live: Live,
     order: BTreeMap<u64, SessionId>,
     opened: u64,
     vocabulary: Vocabulary,
@@ -360,11 +365,7 @@ fn not_found(id: &str) -> Refusal {
     Refusal::NotFound(id.chars().take(300).collect())
 }
 
-fn live<'s>(
-    sessions: &'s mut HashMap<SessionId, (u64, Session)>,
-    id: &str,
-    instance: Option<&str>,
-) -> Result<&'s mut Session, Refusal> {
+fn live<'s>(sessions: &'s mut Live, id: &str, instance: Option<&str>) -> Result<&'s mut Session, Refusal> {
     let (_, session) = sessions.get_mut(id).ok_or_else(|| not_found(id))?;
     session.check_instance(instance)?;
     Ok(session)

@@ -56,16 +56,11 @@ impl Calls {
     /// Takes note of the `tool-call` blocks of an assistant's message.
     pub(super) fn request(&mut self, seq: Seq, content: Json<'_>) {
         for block in content.elements() {
-            let (mut is_call, mut id) = (false, None);
-            for (key, value) in block.members() {
-                match &*key.lossy() {
-                    "type" => is_call = value.is_str("tool-call"),
-                    "id" => id = value.as_str(),
-                    _ => {}
-                }
-            }
-            if is_call {
-                self.note(seq, id, |call| std::mem::replace(&mut call.requested, true));
+            let [kind, id] = block.fields(["type", "id"]);
+            if kind.is_some_and(|kind| kind.is_str("tool-call")) {
+                self.note(seq, id.and_then(Json::as_str), |call| {
+                    std::mem::replace(&mut call.requested, true)
+                });
             }
         }
     }

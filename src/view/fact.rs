@@ -91,50 +91,34 @@ impl<'a> Fact<'a> {
         };
         match kind {
             Kind::TurnStart | Kind::TurnEnd => fact.turn = data.get("turn").map_or(Mark::Other, Mark::of),
-            Kind::StepStart | Kind::StepEnd | Kind::AssistantChunk => fact.read_place(data),
+            Kind::StepStart | Kind::StepEnd | Kind::AssistantChunk => {
+                let [turn, step] = data.fields(["turn", "step"]);
+                fact.read_place(turn, step);
+            }
             Kind::ToolCall | Kind::AssistantMessage | Kind::ToolResult => fact.read_call(data),
             _ => {}
         }
         fact
     }
 
-    /// Turn and step alone, which mostly come first: the rest of the data is not walked then.
-    fn read_place(&mut self, data: Json<'a>) {
-        let mut found = 0;
-        for (key, value) in data.members() {
-            match &*key.lossy() {
-                "turn" => self.turn = Mark::of(value),
-                "step" => self.step = Mark::of(value),
-                _ => continue,
-            }
-            found += 1;
-            if found == 2 {
-                break;
-            }
-        }
+    fn read_place(&mut self, turn: Option<Json<'a>>, step: Option<Json<'a>>) {
+        let mark = |value: Option<Json<'a>>| value.map_or(Mark::Other, Mark::of);
+        (self.turn, self.step) = (mark(turn), mark(step));
     }
 
     fn read_call(&mut self, data: Json<'a>) {
-        let (mut message, mut error) = (None, None);
-        for (key, value) in data.members() {
-            match &*key.lossy() {
-                "turn" => self.turn = Mark::of(value),
-                "step" => self.step = Mark::of(value),
-                "callId" if self.kind == Kind::ToolCall => self.call = value.as_str(),
-                "message" => message = Some(value),
-                "error" => error = Some(value),
-                _ => {}
-            }
+        if self.kind == Kind::ToolCall {
+            let [turn, step, call] = data.fields(["turn", "step", "callId"]);
+            self.read_place(turn, step);
+            self.call = call.and_then(Json::as_str);
+            return;
         }
-        let Some(message) = message.filter(|_| self.kind != Kind::ToolCall) else { return };
-        for (key, value) in message.members() {
-            match &*key.lossy() {
-                "content" => self.content = Some(value),
-                "source" if self.kind == Kind::ToolResult => {
-                    self.call = value.get("callId").and_then(Json::as_str);
-                }
-                _ => {}
-            }
+        let [turn, step, message, error] = data.fields(["turn", "step", "message", "error"]);
+        self.read_place(turn, step);
+        let [content, source] = message.unwrap_or(Json::NULL).fields(["content", "source"]);
+        self.content = content;
+        if self.kind == Kind::ToolResult {
+            self.call = source.and_then(|source| source.get("callId")).and_then(Json::as_str);
         }
         let code = error.and_then(|error| error.get("code"));
         self.not_started = code.is_some_and(|code| code.is_str("TOOL_NOT_STARTED"))

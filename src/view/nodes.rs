@@ -16,7 +16,7 @@ pub(super) struct Node {
     pub(super) speaks: bool,
 }
 
-/// A run of nodes, never empty.
+/// A run of nodes.
 #[derive(Clone, Debug, Default)]
 struct Block {
     nodes: Vec<Node>,
@@ -29,18 +29,30 @@ impl Block {
         Self { nodes, messages }
     }
 
+    fn push(&mut self, node: Node) {
+        self.messages += usize::from(node.speaks);
+        self.nodes.push(node);
+    }
+
+    fn get(&self, place: Seq) -> Option<Node> {
+        let at = self.nodes.binary_search_by(|node| node.place.cmp(&place)).ok()?;
+        self.nodes.get(at).copied()
+    }
+
     /// Nodes before the place.
     fn before(&self, place: Seq) -> usize {
         self.nodes.partition_point(|node| node.place < place)
     }
 }
 
-/// Nodes by place, in blocks of at most [`BLOCK`]. A clone shares the blocks; a change copies the few
-/// that it touches, whatever the length.
+/// Nodes by place, in blocks of at most [`BLOCK`]. A clone shares all but the last block; a change
+/// copies the few that it touches, whatever the length.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nodes {
-    /// By a place at or before the first node's, and after those of the block before.
+    /// None is empty. By a place at or before the first node's, and after those of the block before.
     blocks: OrdMap<Seq, Arc<Block>>,
+    /// The nodes after those, to which appends go.
+    last: Block,
     len: usize,
     messages: usize,
 }
@@ -58,33 +70,39 @@ impl Nodes {
     }
 
     pub(super) fn get(&self, place: Seq) -> Option<Node> {
-        let (_, block) = self.blocks.get_prev(&place)?;
-        let at = block.nodes.binary_search_by(|node| node.place.cmp(&place)).ok()?;
-        block.nodes.get(at).copied()
+        if let Some(node) = self.last.get(place) {
+            return Some(node);
+        }
+        self.blocks.get_prev(&place).and_then(|(_, block)| block.get(place))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Node> + '_ {
-        self.blocks.values().flat_map(|block| block.nodes.iter().copied())
+        let sealed = self.blocks.values().flat_map(|block| block.nodes.iter());
+        sealed.chain(&self.last.nodes).copied()
     }
 
     /// The nodes between two places that nodes have, both included.
     pub(super) fn range(&self, from: Seq, to: Seq) -> impl Iterator<Item = Node> + '_ {
         let first = self.blocks.get_prev(&from).map_or(from, |(key, _)| *key);
-        let inside = self.blocks.range(first..=to).flat_map(|(_, block)| block.nodes.iter().copied());
+        let sealed = self.blocks.range(first..=to).flat_map(|(_, block)| block.nodes.iter());
+        let inside = sealed.chain(&self.last.nodes).copied();
         inside.skip_while(move |node| node.place < from).take_while(move |node| node.place <= to)
     }
 
     /// The nodes that give a message, from the one of that index on.
     pub(super) fn speaking(&self, index: usize) -> impl Iterator<Item = Node> + '_ {
         let (start, skip) = self.block_of_message(index);
-        let inside = start.into_iter().flat_map(|start| self.blocks.range(start..));
-        inside.flat_map(|(_, block)| block.nodes.iter().copied()).filter(|node| node.speaks).skip(skip)
+        let sealed = start.into_iter().flat_map(|start| self.blocks.range(start..));
+        let nodes = sealed.flat_map(|(_, block)| block.nodes.iter()).chain(&self.last.nodes);
+        nodes.copied().filter(|node| node.speaks).skip(skip)
     }
 
-    /// The block of a message and the messages before it there; counted from the nearer end.
+    /// The sealed block of a message, none for the last block, and the messages before it there; counted
+    /// from the nearer end.
     fn block_of_message(&self, index: usize) -> (Option<Seq>, usize) {
-        let Some(mut after) = self.messages.checked_sub(index).filter(|after| *after > 0) else {
-            return (None, 0);
+        let sealed = self.messages - self.last.messages;
+        let Some(mut after) = sealed.checked_sub(index).filter(|after| *after > 0) else {
+            return (None, index - sealed);
         };
         let mut before = index;
         let found = if before < after {
@@ -105,25 +123,37 @@ impl Nodes {
     }
 
     /// Adds a node whose place is after all others.
+    #[inline]
     pub(super) fn push(&mut self, node: Node) {
+        if self.last.nodes.len() >= BLOCK {
+            self.seal();
+        }
         self.len += 1;
         self.messages += usize::from(node.speaks);
-        if let Some((_, block)) = self.blocks.get_prev_mut(&node.place)
-            && block.nodes.len() < BLOCK
+        self.last.push(node);
+    }
+
+    /// Puts the last block among the others, with the one before it if both fit into one.
+    fn seal(&mut self) {
+        let Some(first) = self.last.nodes.first() else { return };
+        if let Some((_, before)) = self.blocks.get_prev_mut(&first.place)
+            && before.nodes.len() + self.last.nodes.len() <= BLOCK
         {
-            let block = Arc::make_mut(block);
-            block.messages += usize::from(node.speaks);
-            return block.nodes.push(node);
+            let before = Arc::make_mut(before);
+            self.last.nodes.drain(..).for_each(|node| before.push(node));
+            self.last.messages = 0;
+            return;
         }
-        let mut nodes = Vec::with_capacity(4);
-        nodes.push(node);
-        self.blocks.insert(node.place, Arc::new(Block::of(nodes)));
+        let first = first.place;
+        let sealed = std::mem::replace(&mut self.last, Block::of(Vec::with_capacity(BLOCK)));
+        self.blocks.insert(first, Arc::new(sealed));
     }
 
     /// Puts `node`, which stands at `from`, in place of the nodes from `from` to `to`, both included.
     ///
     /// Each node is taken out once in its life, so over a session this costs what the appends did.
     pub(super) fn replace(&mut self, from: Seq, to: Seq, node: Node) {
+        self.seal();
         let first = self.blocks.get_prev(&from).map_or(from, |(key, _)| *key);
         let touched: Vec<Seq> = self.blocks.range(first..=to).map(|(key, _)| *key).collect();
         let mut kept: Vec<Node> = Vec::new();

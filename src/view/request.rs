@@ -15,18 +15,9 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn of(header: Json<'a>) -> Self {
-        let mut parts =
-            Self { config: None, adapter_defaults: None, system: None, tools: None, prefix: None };
-        for (key, value) in header.members() {
-            match &*key.lossy() {
-                "config" => parts.config = Some(value),
-                "adapterDefaults" => parts.adapter_defaults = Some(value),
-                "system" => parts.system = Some(value),
-                "tools" => parts.tools = Some(value),
-                "prefix" => parts.prefix = Some(value),
-                _ => {}
-            }
-        }
+        let names = ["config", "adapterDefaults", "system", "tools", "prefix"];
+        let [config, adapter_defaults, system, tools, prefix] = header.fields(names);
+        let mut parts = Self { config, adapter_defaults, system, tools, prefix };
         let marked = |defaults: &Json<'_>| {
             let marks = |name| defaults.get(name).and_then(Json::as_bool) == Some(true);
             marks("reasoningEffort") || marks("maxTokens")
@@ -110,15 +101,7 @@ fn equal_configs(a: Option<Json<'_>>, b: Option<Json<'_>>) -> bool {
 }
 
 fn config_parts(config: Option<Json<'_>>) -> [Option<Json<'_>>; CONFIG.len()] {
-    let mut parts = [None; CONFIG.len()];
-    for (key, value) in config.iter().flat_map(|config| config.members()) {
-        for (name, part) in CONFIG.iter().zip(&mut parts) {
-            if key.is(name) {
-                *part = Some(value);
-            }
-        }
-    }
-    parts
+    config.unwrap_or(Json::NULL).fields(CONFIG)
 }
 
 /// JavaScript's `===` over two values or absences: objects and arrays of two headers never are the same.

@@ -5,7 +5,7 @@
 //! walked once and an accepted event allocates nothing.
 
 use super::message_id::{IdGap, message_of};
-use crate::json::{Json, JsonStr, Type};
+use crate::json::{Fields, Json, JsonStr, Type};
 use crate::log::{Draft, Kind};
 
 /// Where a message stands in its event.
@@ -209,14 +209,8 @@ fn non_empty(value: Option<Json<'_>>) -> Option<JsonStr<'_>> {
 
 /// FORMAT 2.2 steps 4 and 6; an append tells the retired reason first (FORMAT 2.1 step 2).
 fn request_header(data: Json<'_>, append: bool) -> Result<(), ShapeError> {
-    let (mut header, mut fallback) = (None, false);
-    for (key, value) in data.members() {
-        match &*key.lossy() {
-            "header" => header = Some(value),
-            "reason" => fallback = value.is_str("fallback"),
-            _ => {}
-        }
-    }
+    let [header, reason] = data.fields(["header", "reason"]);
+    let fallback = reason.is_some_and(|reason| reason.is_str("fallback"));
     if append && fallback {
         return Err(ShapeError::HeaderFallback);
     }
@@ -225,24 +219,9 @@ fn request_header(data: Json<'_>, append: bool) -> Result<(), ShapeError> {
 }
 
 fn header_members(header: Option<Json<'_>>) -> Result<(), ShapeError> {
-    let (mut config, mut defaults) = (None, None);
-    for (key, value) in header.iter().flat_map(|header| header.members()) {
-        match &*key.lossy() {
-            "config" => config = Some(value),
-            "adapterDefaults" => defaults = Some(value),
-            _ => {}
-        }
-    }
-    let (mut provider, mut model, mut effort, mut max_tokens) = (None, None, None, None);
-    for (key, value) in config.iter().flat_map(|config| config.members()) {
-        match &*key.lossy() {
-            "provider" => provider = Some(value),
-            "model" => model = Some(value),
-            "reasoningEffort" => effort = Some(value),
-            "maxTokens" => max_tokens = Some(value),
-            _ => {}
-        }
-    }
+    let [config, defaults] = header.unwrap_or(Json::NULL).fields(["config", "adapterDefaults"]);
+    let names = ["provider", "model", "reasoningEffort", "maxTokens"];
+    let [provider, model, effort, max_tokens] = config.unwrap_or(Json::NULL).fields(names);
     if non_empty(provider).is_none() || non_empty(model).is_none() {
         return Err(ShapeError::HeaderProviderModel);
     }
@@ -264,16 +243,7 @@ fn message(kind: Kind, data: Json<'_>, append: bool) -> Result<Option<IdGap>, Sh
     let at = MessageAt::of(kind);
     let message = message_of(kind, data).filter(|message| message.kind() == Type::Object);
     let message = message.ok_or(ShapeError::MessageMissing(at))?;
-    let (mut id, mut role, mut source, mut content) = (None, None, None, None);
-    for (key, value) in message.members() {
-        match &*key.lossy() {
-            "id" => id = Some(value),
-            "role" => role = Some(value),
-            "source" => source = Some(value),
-            "content" => content = Some(value),
-            _ => {}
-        }
-    }
+    let [id, role, source, content] = message.fields(["id", "role", "source", "content"]);
     let gap = (append && id.is_none()).then(|| IdGap::of(data, message));
     if gap.is_none() && non_empty(id).is_none() {
         return Err(ShapeError::MessageId(at));
@@ -282,16 +252,8 @@ fn message(kind: Kind, data: Json<'_>, append: bool) -> Result<Option<IdGap>, Sh
     if !role.is_some_and(|role| role.is_str(expected)) {
         return Err(ShapeError::MessageRole(at, expected));
     }
-    let (mut source_kind, mut provider, mut model, mut call_id) = (None, None, None, None);
-    for (key, value) in source.iter().flat_map(|source| source.members()) {
-        match &*key.lossy() {
-            "kind" => source_kind = Some(value),
-            "provider" => provider = Some(value),
-            "model" => model = Some(value),
-            "callId" => call_id = Some(value),
-            _ => {}
-        }
-    }
+    let names = ["kind", "provider", "model", "callId"];
+    let [source_kind, provider, model, call_id] = source.unwrap_or(Json::NULL).fields(names);
     let source_kind = non_empty(source_kind).ok_or(ShapeError::MessageSource(at))?;
     let content = content.filter(|content| content.kind() == Type::Array);
     let content = content.ok_or(ShapeError::MessageContent(at))?;
@@ -311,19 +273,13 @@ fn tool_result(content: Json<'_>, call_id: JsonStr<'_>) -> Result<(), ShapeError
     let (Some(block), None) = (blocks.next(), blocks.next()) else {
         return Err(ShapeError::ToolResultBlock);
     };
-    let (mut is_result, mut has_content, mut named) = (false, false, None);
-    for (key, value) in block.members() {
-        match &*key.lossy() {
-            "type" => is_result = value.is_str("tool-result"),
-            "content" => has_content = value.kind() == Type::Array,
-            "toolCallId" => named = value.as_str(),
-            _ => {}
-        }
-    }
+    let [kind, content, call] = block.fields(["type", "content", "toolCallId"]);
+    let is_result = kind.is_some_and(|kind| kind.is_str("tool-result"));
+    let has_content = content.is_some_and(|content| content.kind() == Type::Array);
     if !is_result || !has_content {
         return Err(ShapeError::ToolResultBlock);
     }
-    if named == Some(call_id) { Ok(()) } else { Err(ShapeError::ToolCallId) }
+    if call.and_then(Json::as_str) == Some(call_id) { Ok(()) } else { Err(ShapeError::ToolCallId) }
 }
 
 fn turn_start(data: Json<'_>) -> Result<(), ShapeError> {
@@ -335,28 +291,16 @@ fn turn_end(data: Json<'_>) -> Result<(), ShapeError> {
     if data.kind() != Type::Object {
         return Ok(());
     }
-    let (mut turn, mut reason) = (None, None);
-    for (key, value) in data.members() {
-        match &*key.lossy() {
-            "turn" => turn = Some(value),
-            "reason" => reason = Some(value),
-            _ => return Err(ShapeError::TurnEndMembers),
-        }
-    }
+    let Fields { found: [turn, reason], others: false } = data.all_fields(["turn", "reason"]) else {
+        return Err(ShapeError::TurnEndMembers);
+    };
     let (Some(turn), Some(reason)) = (turn, reason) else { return Err(ShapeError::TurnEndMembers) };
     if turn.as_safe_int().is_none_or(|turn| turn < 1) {
         return Err(ShapeError::TurnEndTurn);
     }
-    let (mut kind, mut others, mut has_reason, mut has_error) = (None, false, false, false);
-    for (key, value) in reason.members() {
-        match &*key.lossy() {
-            "kind" => kind = value.as_str(),
-            "reason" => has_reason = true,
-            "error" => has_error = true,
-            _ => others = true,
-        }
-    }
-    let kind = kind.ok_or(ShapeError::TurnEndReason)?;
+    let Fields { found: [kind, inner, error], others } = reason.all_fields(["kind", "reason", "error"]);
+    let (has_reason, has_error) = (inner.is_some(), error.is_some());
+    let kind = kind.and_then(Json::as_str).ok_or(ShapeError::TurnEndReason)?;
     match &*kind.lossy() {
         "completed" | "blocked" | "max-tokens" | "interrupted" if others || has_reason || has_error => {
             Err(ShapeError::TurnEndReasonMembers)

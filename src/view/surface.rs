@@ -7,8 +7,9 @@
 
 use imbl::OrdMap;
 
+use super::message_id::message_of as message_in;
 use super::nodes::{Node, Nodes};
-use crate::json::{Json, MAX_SAFE_INTEGER, Type, equal_except};
+use crate::json::{Fields, Json, MAX_SAFE_INTEGER, Type, equal_except};
 use crate::log::{Draft, Event, Kind, Log, Offset, Seq};
 
 /// The surface after some prefix of a log.
@@ -26,14 +27,19 @@ pub struct Surface {
 pub enum Effect {
     /// Log-only.
     None,
-    /// A node at the tail.
-    Append,
+    /// A node at the tail; whether it gives a message.
+    Append {
+        /// It does.
+        speaks: bool,
+    },
     /// A node in place of the nodes from one place to another, both included.
     Replace {
         /// Place of the first shadowed node.
         from: Seq,
         /// Place of the last shadowed node.
         to: Seq,
+        /// The new node gives a message.
+        speaks: bool,
     },
 }
 
@@ -113,15 +119,14 @@ impl Marker {
         match op.kind() {
             Type::String if op.is_str("append") => Ok(Self::Append),
             Type::Object => {
-                let (mut is_replace, mut start, mut end) = (false, None, None);
-                for (key, value) in op.members() {
-                    match &*key.lossy() {
-                        "op" => is_replace = value.is_str("replace"),
-                        "start" => start = value.as_safe_uint(),
-                        "end" => end = value.as_safe_uint(),
-                        _ => return Err(SurfaceError::ReplaceInvalid),
-                    }
-                }
+                let Fields { found: [name, start, end], others: false } =
+                    op.all_fields(["op", "start", "end"])
+                else {
+                    return Err(SurfaceError::ReplaceInvalid);
+                };
+                let is_replace = name.is_some_and(|name| name.is_str("replace"));
+                let place = |seq: Option<Json<'_>>| seq.and_then(Json::as_safe_uint);
+                let (start, end) = (place(start), place(end));
                 match (is_replace, start, end) {
                     (true, Some(start), Some(end)) => Ok(Self::Replace { start, end }),
                     _ => Err(SurfaceError::ReplaceInvalid),
@@ -143,10 +148,11 @@ impl Surface {
             };
         }
         let marker = Marker::read(draft.surface_op.ok_or(SurfaceError::OpMissing)?)?;
+        let speaks = speaking(draft.kind, draft.data).is_some();
         match marker {
             Marker::Append => {
                 check_sources(draft, log.len(), std::iter::empty())?;
-                Ok(Effect::Append)
+                Ok(Effect::Append { speaks })
             }
             Marker::Replace { start, end } => {
                 let (from, to) = self.locate(start, end)?;
@@ -154,7 +160,7 @@ impl Surface {
                 if draft.kind == Kind::ToolResult {
                     self.check_rewrite(draft, log, from, to)?;
                 }
-                Ok(Effect::Replace { from, to })
+                Ok(Effect::Replace { from, to, speaks })
             }
         }
     }
@@ -164,11 +170,13 @@ impl Surface {
         if !event.kind().is_surface() {
             return Effect::None;
         }
+        let speaks = message_of(event).is_some();
         match event.surface_op().map(Marker::read) {
-            Some(Ok(Marker::Replace { start, end })) => {
-                self.locate(start, end).map_or(Effect::Append, |(from, to)| Effect::Replace { from, to })
-            }
-            _ => Effect::Append,
+            Some(Ok(Marker::Replace { start, end })) => match self.locate(start, end) {
+                Ok((from, to)) => Effect::Replace { from, to, speaks },
+                Err(_) => Effect::Append { speaks },
+            },
+            _ => Effect::Append { speaks },
         }
     }
 
@@ -204,18 +212,16 @@ impl Surface {
     }
 
     /// Follows a committed event.
-    pub fn apply(&mut self, event: Event<'_>, effect: Effect) {
-        let seq = event.seq();
-        let node = |place| Node { place, seq, speaks: message_of(event).is_some() };
+    pub fn apply(&mut self, seq: Seq, effect: Effect) {
         match effect {
             Effect::None => {}
-            Effect::Append => self.nodes.push(node(seq)),
-            Effect::Replace { from, to } => {
+            Effect::Append { speaks } => self.nodes.push(Node { place: seq, seq, speaks }),
+            Effect::Replace { from, to, speaks } => {
                 for gone in self.nodes.range(from, to).filter(|gone| gone.place != gone.seq) {
                     self.moved.remove(&gone.seq);
                 }
                 self.moved.insert(seq, from);
-                self.nodes.replace(from, to, node(from));
+                self.nodes.replace(from, to, Node { place: from, seq, speaks });
                 self.generation += 1;
             }
         }
@@ -285,14 +291,13 @@ fn check_sources(
 
 /// The message that a surface event gives, if any (FORMAT 6): its own value, nothing minted.
 pub fn message_of(event: Event<'_>) -> Option<Json<'_>> {
-    match event.kind() {
-        Kind::UserMessage => Some(event.data()),
-        Kind::ToolResult => event.data().get("message"),
-        Kind::AssistantMessage => {
-            let message = event.data().get("message")?;
-            let empty = message.get("content").is_some_and(|content| content.text() == "[]");
-            (!empty).then_some(message)
-        }
-        _ => None,
-    }
+    speaking(event.kind(), event.data())
+}
+
+/// The same of its data: an assistant's message without content gives none.
+fn speaking(kind: Kind, data: Json<'_>) -> Option<Json<'_>> {
+    let message = message_in(kind, data)?;
+    let silent = |content: Json<'_>| content.kind() == Type::Array && content.elements().next().is_none();
+    let empty = kind == Kind::AssistantMessage && message.get("content").is_some_and(silent);
+    (!empty).then_some(message)
 }

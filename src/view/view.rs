@@ -19,7 +19,7 @@ pub struct View {
 impl View {
     /// Follows a committed event whose effect and fact are known.
     pub fn apply(&mut self, event: Event<'_>, effect: Effect, fact: &Fact<'_>) {
-        self.surface.apply(event, effect);
+        self.surface.apply(event.seq(), effect);
         self.relations.apply(event.seq(), fact);
         self.request.apply(event.seq(), event.kind());
         self.activity.apply(event);

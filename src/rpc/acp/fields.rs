@@ -1,23 +1,6 @@
-//! Members of a payload, found in one pass.
+//! Optional members of a payload.
 
 use crate::json::{Json, JsonStr, Type};
-
-/// The first member of each name, in one walk that ends where the last one is found.
-pub(super) fn fields<'a, const N: usize>(value: Json<'a>, names: [&str; N]) -> [Option<Json<'a>>; N] {
-    let mut found = [None; N];
-    let mut missing = N;
-    for (key, member) in value.members() {
-        let slot = found.iter_mut().zip(names).find(|(slot, name)| slot.is_none() && key.is(name));
-        if let Some((slot, _)) = slot {
-            *slot = Some(member);
-            missing -= 1;
-            if missing == 0 {
-                break;
-            }
-        }
-    }
-    found
-}
 
 /// The string of an optional member.
 pub(super) fn string(value: Option<Json<'_>>) -> Option<JsonStr<'_>> {

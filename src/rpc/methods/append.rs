@@ -1,6 +1,6 @@
 //! `session/append`, `session/append_batch`, `session/interrupt`.
 
-use crate::json::{Checks, Json, JsonStr, quote_into};
+use crate::json::{Checks, Fields, Json, JsonStr, Type, quote_into};
 use crate::log::{Offset, Seq};
 use crate::rpc::envelope::Request;
 use crate::rpc::error::{Code, WireError};
@@ -61,36 +61,40 @@ pub(in crate::rpc) fn append_direct(service: &mut Service, request: &Request<'_>
 
 /// The params, if they are all of the expected kinds and ask for nothing that waits.
 fn direct_parts<'a>(request: &Request<'a>) -> Option<Parts<'a>> {
-    let (mut session, mut instance, mut expect) = (None, None, Expect::default());
-    let (mut kind, mut data, mut surface_op, mut sources, mut ignorable) = (None, None, None, None, None);
-    for member in &request.members {
-        let value = member.value;
-        let is_null = value.text() == "null";
-        match member.key.plain()? {
-            "sessionId" => session = Some(value.as_str()?.plain()?),
-            "type" => kind = Some(value.as_str()?),
-            "data" => data = Some((value, member.checks)),
-            "surfaceOp" => surface_op = Some((value, member.checks)),
-            "sourceEventSeqs" => sources = Some((value, member.checks)),
-            "_meta" => {}
-            _ if is_null => {
-                if !matches!(member.key.plain()?, "ignorable" | "expectedSeq" | "instanceId" | "durable") {
-                    return None;
-                }
-            }
-            "ignorable" => ignorable = Some(value),
-            "expectedSeq" => {
-                let digits = value.text().bytes().all(|byte| byte.is_ascii_digit());
-                expect.seq = Some(Offset::new(value.as_safe_uint()?).filter(|_| digits)?);
-            }
-            "instanceId" => instance = Some(value.as_str()?.plain()?),
-            "durable" if value.as_bool() == Some(false) => {}
-            _ => return None,
-        }
+    let Fields { found, others: false } = request.params.all_fields([
+        "sessionId",
+        "type",
+        "data",
+        "surfaceOp",
+        "sourceEventSeqs",
+        "expectedSeq",
+        "instanceId",
+        "ignorable",
+        "durable",
+        "_meta",
+    ]) else {
+        return None;
+    };
+    let [session, kind, data, surface_op, sources, seq, instance, ignorable, durable, _meta] = found;
+    // Of the others `null` is as good as absent.
+    let given = |value: Option<Json<'a>>| value.filter(|value| value.kind() != Type::Null);
+    let checked = |value: Json<'a>| (value, request.checks(value));
+    let text = |value: Json<'a>| value.as_str().and_then(JsonStr::plain);
+    if given(durable).is_some_and(|durable| durable.as_bool() != Some(false)) {
+        return None;
     }
-    let (data, checks) = data?;
-    let candidate = candidate(kind?, (data, checks), surface_op, sources, ignorable);
-    Some(Parts { session: session?, instance, expect, candidate, durable: false })
+    let mut expect = Expect::default();
+    if let Some(seq) = given(seq) {
+        let digits = seq.text().bytes().all(|byte| byte.is_ascii_digit());
+        expect.seq = Some(Offset::new(seq.as_safe_uint()?).filter(|_| digits)?);
+    }
+    let instance = match given(instance) {
+        Some(instance) => Some(text(instance)?),
+        None => None,
+    };
+    let (kind, data) = (kind?.as_str()?, checked(data?));
+    let candidate = candidate(kind, data, surface_op.map(checked), sources.map(checked), given(ignorable));
+    Some(Parts { session: text(session?)?, instance, expect, candidate, durable: false })
 }
 
 fn candidate<'a>(

@@ -1,0 +1,91 @@
+//! Several members of an object in one pass over it.
+
+use super::outline::Entry;
+use super::string::JsonStr;
+use super::text::{Json, Type};
+
+/// What an object holds under some names.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a, const N: usize> {
+    /// The first value of each name, in the order of the names.
+    pub found: [Option<Json<'a>>; N],
+    /// There are members of other names, or of one name twice.
+    pub others: bool,
+}
+
+impl<'a> Json<'a> {
+    /// The first member of each name, if this is an object that has it; nothing for other kinds. What
+    /// follows the last one that is found is not looked at.
+    #[inline(always)]
+    pub fn fields<const N: usize>(self, names: [&str; N]) -> [Option<Json<'a>>; N] {
+        self.find::<N, false>(names).found
+    }
+
+    /// The same of the whole object, and whether it holds anything else.
+    #[inline(always)]
+    pub fn all_fields<const N: usize>(self, names: [&str; N]) -> Fields<'a, N> {
+        self.find::<N, true>(names)
+    }
+
+    #[inline(always)]
+    fn find<const N: usize, const ALL: bool>(self, names: [&str; N]) -> Fields<'a, N> {
+        let mut fields = Fields { found: [None; N], others: false };
+        if self.kind() != Type::Object {
+            return fields;
+        }
+        let mut rest = self.outline();
+        if rest.is_empty() {
+            self.find_by_bytes(&names, ALL, &mut fields);
+            return fields;
+        }
+        let mut missing = N;
+        while let Some((entry, after)) = rest.split_first() {
+            let Some((inside, next)) = after.split_at_checked(entry.inside()) else { break };
+            rest = next;
+            let free = place_of(self, entry, &names).and_then(|place| fields.found.get_mut(place));
+            match free {
+                Some(slot @ None) => {
+                    *slot = Some(self.part(entry, inside));
+                    missing -= 1;
+                    if !ALL && missing == 0 {
+                        break;
+                    }
+                }
+                _ => fields.others = true,
+            }
+        }
+        fields
+    }
+
+    fn find_by_bytes<const N: usize>(self, names: &[&str; N], all: bool, fields: &mut Fields<'a, N>) {
+        let mut missing = N;
+        for (key, value) in self.members() {
+            match fields.found.iter_mut().zip(names).find(|(_, name)| key.is(name)) {
+                Some((slot @ None, _)) => {
+                    *slot = Some(value);
+                    missing -= 1;
+                    if !all && missing == 0 {
+                        return;
+                    }
+                }
+                _ => fields.others = true,
+            }
+        }
+    }
+}
+
+/// Which of the names a member has.
+#[inline(always)]
+fn place_of<const N: usize>(object: Json<'_>, entry: &Entry, names: &[&str; N]) -> Option<usize> {
+    if entry.is_key_escaped() {
+        return escaped_place(object, entry, names);
+    }
+    let key = object.key_bytes(entry);
+    names.iter().position(|name| name.as_bytes() == key)
+}
+
+#[cold]
+fn escaped_place(object: Json<'_>, entry: &Entry, names: &[&str]) -> Option<usize> {
+    let key = JsonStr::from_scan(object.between(entry.key, entry.key_end), true);
+    names.iter().position(|name| key.is(name))
+}

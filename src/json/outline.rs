@@ -1,0 +1,131 @@
+//! Where the values of a scanned text stand, noted while it is scanned.
+//!
+//! With it a value's members are found without looking at the text again. It is a help, never a need:
+//! text without an outline, or with too many values for one, is walked by its bytes.
+
+/// One value inside a container, with the key that it stands under.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Entry {
+    /// First byte of the value in the scanned text.
+    pub(super) start: u32,
+    /// One past its last byte.
+    pub(super) end: u32,
+    /// First byte of its key with the quote; in an array the two are equal.
+    pub(super) key: u32,
+    /// One past the key's closing quote.
+    pub(super) key_end: u32,
+    /// Values inside it, all the way down: its next sibling's entry comes after theirs. The two high
+    /// bits are [`Escapes`].
+    inside: u32,
+}
+
+const COUNT: u32 = Escapes::IN_KEY.0 - 1;
+
+/// Whether there are escapes in a key, and in its value if that is a string.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Escapes(u32);
+
+impl Escapes {
+    pub(super) const NONE: Self = Self(0);
+    pub(super) const IN_KEY: Self = Self(1 << 30);
+    pub(super) const IN_VALUE: Self = Self(1 << 31);
+}
+
+/// The key of a member; an array's element has none.
+#[derive(Clone, Copy, Default)]
+pub(super) struct KeySpan {
+    pub(super) start: u32,
+    pub(super) end: u32,
+    pub(super) escapes: Escapes,
+}
+
+impl Entry {
+    /// A scalar, or a container that is not closed yet.
+    #[inline(always)]
+    pub(super) fn new(key: KeySpan, start: usize, end: usize, value: Escapes) -> Self {
+        let inside = key.escapes.0 | value.0;
+        Self { start: start as u32, end: end as u32, key: key.start, key_end: key.end, inside }
+    }
+
+    /// Values inside this one.
+    #[inline]
+    pub(super) fn inside(&self) -> usize {
+        (self.inside & COUNT) as usize
+    }
+
+    /// The value is a string with an escape in it.
+    #[inline]
+    pub(super) fn is_escaped(&self) -> bool {
+        self.inside & Escapes::IN_VALUE.0 != 0
+    }
+
+    /// The key has an escape in it.
+    #[inline]
+    pub(super) fn is_key_escaped(&self) -> bool {
+        self.inside & Escapes::IN_KEY.0 != 0
+    }
+}
+
+/// The outline of one text in the order of the text, the outermost value first.
+#[derive(Default)]
+pub(super) struct Outline {
+    entries: Vec<Entry>,
+    /// There were more values than are noted: what was noted is of no use.
+    full: bool,
+}
+
+/// Most values of a text that are noted (1.3 MB); one that holds more is walked by its bytes.
+const MAX_ENTRIES: usize = 1 << 16;
+
+impl Outline {
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+        self.full = false;
+    }
+
+    /// Gives back memory that one extreme text has claimed.
+    pub(super) fn trim(&mut self, keep: usize) {
+        self.clear();
+        self.entries.shrink_to(keep);
+    }
+
+    /// Notes a value.
+    #[inline(always)]
+    pub(super) fn push(&mut self, entry: Entry) {
+        if self.entries.len() == self.entries.capacity() && !self.grow() {
+            return;
+        }
+        self.entries.push(entry);
+    }
+
+    /// Makes room for one more entry at least, unless there are as many as there may be.
+    #[cold]
+    fn grow(&mut self) -> bool {
+        self.full = self.entries.len() >= MAX_ENTRIES;
+        if !self.full {
+            self.entries.reserve(64);
+        }
+        !self.full
+    }
+
+    /// Where the next value's entry goes.
+    #[inline(always)]
+    pub(super) fn next(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// The container whose entry is there has ended.
+    #[inline(always)]
+    pub(super) fn close(&mut self, at: u32, end: usize) {
+        let next = self.next();
+        if let Some(entry) = self.entries.get_mut(at as usize) {
+            entry.end = end as u32;
+            entry.inside |= next - at - 1;
+        }
+    }
+
+    /// The outermost value's entry and those inside it; nothing if they were too many.
+    pub(super) fn whole(&self) -> Option<(&Entry, &[Entry])> {
+        if self.full { None } else { self.entries.split_first() }
+    }
+}
