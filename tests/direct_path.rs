@@ -1,4 +1,4 @@
-//! Does an append that goes past the method table answer, announce and store the same bytes as one that
+//! Does an append, or a batch, that goes past the method table answer, announce and store the same bytes as one that
 //! goes through it?
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -11,7 +11,7 @@ fn server() -> Server {
     let settings = Settings {
         clock: "fixed:1700000000000+7".parse::<Clock>().unwrap(),
         ids: "sequential".parse::<IdSource>().unwrap(),
-        limits: Limits { max_event_bytes: 2_000, max_depth: 5, ..Limits::default() },
+        limits: Limits { max_event_bytes: 2_000, max_depth: 5, max_batch_events: 3, ..Limits::default() },
         ..Settings::default()
     };
     Server::new(settings, Box::new(MemoryStorage::default()))
@@ -58,6 +58,9 @@ fn request(params: &str) -> String {
 #[test]
 fn by_hand() {
     let params = [
+        r#"{"sessionId":"s","type":"session/title","data":{},"_meta":{"a":[[[[[[[[1]]]]]]]]}}"#,
+        r#"{"sessionId":"s","type":"session/title","data":[[[[[1]]]]],"_meta":{"a":[[[[[[[[1]]]]]]]]}}"#,
+        r#"{"sessionId":"s","type":"session/title","data":[[[[[[1]]]]]]}"#,
         r#"{"sessionId":"s","type":"turn/start","data":{"turn":1}}"#,
         r#"{"sessionId":"s","type":"turn/start","data":{"turn":1}}"#,
         r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":0}"#,
@@ -277,11 +280,57 @@ fn line() -> impl Strategy<Value = String> {
     )
 }
 
+/// A line: a batch whose events are mostly in order.
+fn batch() -> impl Strategy<Value = String> {
+    let session =
+        prop_oneof![8 => Just("\"s\""), 4 => Just("\"off\""), 1 => Just("\"gone\""), 1 => Just("7")];
+    let extra = prop::sample::select(vec![
+        r#""ignorable":true"#,
+        r#""ignorable":null"#,
+        r#""sourceEventSeqs":[0]"#,
+        r#""surfaceOp":null"#,
+        r#""_meta":{"a":[[[[[1]]]]]}"#,
+        r#""other":1"#,
+        r#""type":"turn/start""#,
+    ]);
+    let member = |(kind, data, op): (String, String, Option<String>), extra: Option<&str>| {
+        let mut members = vec![format!("\"type\":{kind}"), format!("\"data\":{data}")];
+        members.extend(op.map(|op| format!("\"surfaceOp\":{op}")));
+        members.extend(extra.map(str::to_owned));
+        format!("{{{}}}", members.join(","))
+    };
+    let event =
+        (event(), prop::option::weighted(0.1, extra)).prop_map(move |(event, extra)| member(event, extra));
+    let events = prop_oneof![
+        12 => prop::collection::vec(event, 0..5).prop_map(|events| format!("[{}]", events.join(","))),
+        1 => json(),
+    ];
+    let place = prop::sample::select(vec![
+        "",
+        "",
+        "",
+        r#","expectedSeq":0"#,
+        r#","expectedSeq":1"#,
+        r#","expectedSeq":2"#,
+        r#","expectedSeq":1.0"#,
+        r#","durable":false"#,
+        r#","durable":true"#,
+        r#","instanceId":"instance-1""#,
+        r#","_meta":{"a":[[[[[1]]]]]}"#,
+        r#","events":[]"#,
+    ]);
+    (session, events, place).prop_map(|(session, events, place)| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"session/append_batch","params":{{"sessionId":{session},"events":{events}{place}}}}}"#
+        )
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn at_random(lines in prop::collection::vec(line(), 1..25)) {
+    fn at_random(lines in prop::collection::vec(prop_oneof![2 => line(), 1 => batch()], 1..25)) {
         assert_same(&lines);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::damage::Damage;
 use crate::json::{Checks, Json, Scratch};
-use crate::log::{ChunkRow, Draft, EnvelopeError, Row, Seq, decode_row, read_event};
+use crate::log::{ChunkRow, Draft, EnvelopeError, Kind, Row, Seq, decode_row, read_event};
 
 /// What a sound line holds.
 pub(super) enum Record<'a> {
@@ -39,14 +39,24 @@ pub(super) fn decode<'a>(line: &'a [u8], scratch: &'a mut Scratch) -> Result<Rec
     }
     // The envelope is one level around the payload.
     let depth = depth.saturating_sub(1).max(1);
+    let read = read_event(row, loose);
+    if let Ok((seq, time, draft)) = read
+        && !may_be_tag(&draft)
+    {
+        return Ok(Record::Event { seq: Some(seq), rest: Ok((time, draft)), row, depth });
+    }
     match decode_row(row, loose)? {
         Row::Chunks(chunks) => Ok(Record::Chunks { chunks, row, depth }),
         Row::Event(row) => {
             let seq = row.get("seq").and_then(Json::as_safe_uint).and_then(Seq::new);
-            let rest = read_event(row, loose).map(|(_, time, draft)| (time, draft));
-            Ok(Record::Event { seq, rest, row, depth })
+            Ok(Record::Event { seq, rest: read.map(|(_, time, draft)| (time, draft)), row, depth })
         }
     }
+}
+
+/// Whether the type may be a tag of packed rows, which belongs to another envelope.
+fn may_be_tag(draft: &Draft<'_>) -> bool {
+    draft.kind == Kind::Other && draft.type_text.lossy().ends_with("-chunks")
 }
 
 fn nuls(line: &[u8]) -> Damage {

@@ -30,14 +30,12 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// What the scanner says of a member of params.
-    pub fn checks(&self, value: Json<'a>) -> Checks {
-        /// The message and its params are two levels around a member.
+    /// What the scanner says of a value in params. Within `max_depth` its depth is an upper bound.
+    pub fn checks(&self, value: Json<'a>, max_depth: u32) -> Checks {
+        /// The message and its params are two levels around every value.
         const AROUND: u32 = 2;
-        /// Up to here the deepest member's depth may stand for every one's: no limit is as low.
-        const SHALLOW: u32 = 16;
         let depth = self.line.depth.saturating_sub(AROUND).max(1);
-        if self.line.fault.is_none() && depth <= SHALLOW {
+        if self.line.fault.is_none() && depth <= max_depth {
             return Checks { depth, ..self.line };
         }
         Json::parse(value.text()).map(|(_, checks)| checks).unwrap_or_default()

@@ -14,7 +14,7 @@ use super::error::{Code, WireError};
 use super::methods::{METHODS, append_direct};
 use super::misfit::{list_for_object, misfit};
 use super::replaying::{Streaming, Streams};
-use super::service::{Call, Found, Next, Service, Settings, Slot};
+use super::service::{Apart, Call, Found, Next, Service, Settings, Slot};
 use super::storage::{JobResult, Storage};
 use super::waiting::{Queue, Undo, Waiting};
 use crate::json::{Json, Scratch, escape_separators, quote};
@@ -147,7 +147,7 @@ impl Server {
     fn request(&mut self, request: &Request<'_>, line: &str, from: From) {
         let Some(service) = self.service.as_mut() else { return };
         let free = || self.queue.is_empty() || appended_to(request).is_some_and(|id| self.queue.is_free(id));
-        if self.direct && matches!(from, From::Client) && is_append(request) && free() {
+        if self.direct && matches!(from, From::Client) && is_direct(request) && free() {
             service.connection.fixed = true;
             let mark = service.out.len();
             let done = catch_unwind(AssertUnwindSafe(|| append_direct(service, request)));
@@ -232,29 +232,29 @@ impl Server {
             service.out.truncate(mark);
             return self.panicked(request);
         };
-        let Call { entered, next, after, found, slot, .. } = std::mem::take(&mut service.call);
+        let Call { entered, next, after, found, slot, apart, .. } = std::mem::take(&mut service.call);
         if let Next::Rerun(job) = next {
             let ticket = self.queue.wait(Waiting::Rerun { line: line.into(), names, found });
             return service.storage.start(ticket, job);
         }
-        let mut lines = String::new();
+        let out = &mut service.out;
+        let start = out.len();
         let body = response.as_json().get();
         if !entered && response.is_error() {
-            write_error(&mut lines, request.id, &misfit(&reason_of(body), params, ""));
+            write_error(out, request.id, &misfit(&reason_of(body), params, ""));
         } else {
-            write_response(
-                &mut lines,
-                request.id,
-                body.strip_prefix(TABLE_HEAD).unwrap_or("\"result\":null}"),
-            );
+            let apart = apart.filter(|_| !response.is_error());
+            let body = body.strip_prefix(TABLE_HEAD).unwrap_or("\"result\":null}");
+            write_response(out, request.id, body, apart.as_ref());
         }
-        if lines.len() > max + 1 {
-            lines.clear();
-            write_error(&mut lines, request.id, &too_long(&method, max));
+        if out.len() - start > max + 1 {
+            out.truncate(start);
+            write_error(out, request.id, &too_long(&method, max));
         }
-        lines.push_str(&after);
+        out.push_str(&after);
         match next {
             Next::Hold(job, undo) => {
+                let lines = out.split_off(start);
                 let undo = undo.map_or(Undo::Nothing, Undo::Close);
                 let mut names = names;
                 names.extend(job.session().map(|id| id.as_str().to_owned()));
@@ -265,13 +265,12 @@ impl Server {
                 let id = names.first().and_then(|id| service.store.session(id).ok());
                 let slot =
                     slot.or_else(|| id.map(|session| service.turn.touch(session.id(), session.next_seq())));
-                let start = service.out.len();
-                service.out.push_str(&lines);
                 if let Some(slot) = slot {
                     service.turn.answered(slot, start, service.out.len(), true);
                 }
             }
             Next::Replay { id, opened } => {
+                let lines = out.split_off(start);
                 let options = service.connection.acp_options(max);
                 let Ok(session) = service.store.session_mut(id.as_str()) else { return };
                 let log = session.share_log();
@@ -279,8 +278,6 @@ impl Server {
                 self.streams.push(Streaming::new(id, log, options, (ticket, line.into(), opened), lines));
             }
             Next::Respond | Next::Rerun(_) => {
-                let start = service.out.len();
-                service.out.push_str(&lines);
                 if let Some(slot) = slot {
                     service.turn.answered(slot, start, service.out.len(), false);
                 }
@@ -366,6 +363,12 @@ fn is_append(request: &Request<'_>) -> bool {
     matches!(request.method.plain(), Some("session/append" | "_session/append"))
 }
 
+/// Whether a request may go past the method table.
+fn is_direct(request: &Request<'_>) -> bool {
+    is_append(request)
+        || matches!(request.method.plain(), Some("session/append_batch" | "_session/append_batch"))
+}
+
 /// The session that an append names, where its id is written plainly.
 fn appended_to<'a>(request: &Request<'a>) -> Option<&'a str> {
     request.params.get("sessionId")?.as_str()?.plain()
@@ -395,11 +398,21 @@ fn has_id(line: &str, id: Json<'_>) -> bool {
     })
 }
 
-fn write_response(out: &mut String, id: &str, rest: &str) {
+fn write_response(out: &mut String, id: &str, rest: &str, apart: Option<&Apart>) {
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
     escape_separators(id, out);
     out.push(',');
-    escape_separators(rest, out);
+    match apart.and_then(|apart| Some((apart, rest.rsplit_once(&format!("\"{}\":null", apart.member))?))) {
+        None => escape_separators(rest, out),
+        Some((Apart { member, text }, (before, after))) => {
+            escape_separators(before, out);
+            out.push('"');
+            out.push_str(member);
+            out.push_str("\":");
+            out.push_str(text);
+            escape_separators(after, out);
+        }
+    }
     out.push('\n');
 }
 

@@ -118,6 +118,26 @@ pub(super) struct Call {
     pub(super) slot: Option<usize>,
     /// Lines that follow the response.
     pub(super) after: String,
+    /// A member of the result that the response is to hold in the place of a `null`.
+    pub(super) apart: Option<Apart>,
+}
+
+/// A member of a result that goes past the method table, which would read its text twice: a page of
+/// lines that this program has encoded or verified itself.
+#[derive(Debug)]
+pub(super) struct Apart {
+    /// Its name; behind it in the result there is no other of that name.
+    pub(super) member: &'static str,
+    /// Its value as one compact line of JSON.
+    pub(super) text: String,
+}
+
+impl Call {
+    /// Keeps a member of the result apart, and gives what stands in its place.
+    pub(super) fn keep_apart(&mut self, member: &'static str, text: String) -> RawJson {
+        self.apart = Some(Apart { member, text });
+        RawJson::default()
+    }
 }
 
 /// Everything that the methods work on.

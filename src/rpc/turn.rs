@@ -4,6 +4,10 @@
 //! written; where that fails, or must wait for the session's file, its lines are taken out of the output
 //! again: nothing is announced or answered that was not kept (PROTOCOL 3, Storage failure).
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
 use super::error::WireError;
 use super::server::write_error;
 use super::waiting::Lines;
@@ -32,8 +36,13 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     touched: Vec<Touched>,
+    /// The slots by session, once there are more than [`FEW`].
+    slots: HashMap<SessionId, usize, RandomState>,
     entries: Vec<Entry>,
 }
+
+/// Up to so many touched sessions are looked through.
+const FEW: usize = 8;
 
 /// What became of a touched session.
 #[derive(Debug)]
@@ -62,20 +71,34 @@ impl Turn {
 
     /// The slot of a session whose log was `from` long before; a new one unless it is touched already.
     pub(super) fn touch(&mut self, id: &SessionId, from: Offset) -> usize {
-        let same = |touched: &Touched| touched.id == *id;
-        if self.touched.last().is_some_and(same) {
-            return self.touched.len() - 1;
-        }
-        if let Some(slot) = self.touched.iter().position(same) {
+        if let Some(slot) = self.slot_of(id.as_str()) {
             return slot;
         }
+        let slot = self.touched.len();
         self.touched.push(Touched { id: id.clone(), from });
-        self.touched.len() - 1
+        match slot {
+            0..FEW => {}
+            FEW => {
+                let ids = self.touched.iter().map(|touched| touched.id.clone());
+                self.slots = ids.zip(0..).collect();
+            }
+            _ => {
+                self.slots.insert(id.clone(), slot);
+            }
+        }
+        slot
     }
 
     /// The slot of a session that this turn has touched already.
     pub(super) fn slot_of(&self, id: &str) -> Option<usize> {
-        self.touched.iter().position(|touched| touched.id.as_str() == id)
+        let same = |touched: &Touched| touched.id.as_str() == id;
+        if self.touched.last().is_some_and(same) {
+            return Some(self.touched.len() - 1);
+        }
+        match self.touched.len() {
+            0..=FEW => self.touched.iter().position(same),
+            _ => self.slots.get(id).copied(),
+        }
     }
 
     /// Output `start..end` stands or falls with that slot. Adjoining lines become one entry.
@@ -90,6 +113,7 @@ impl Turn {
 
     /// The touched sessions; the turn is over for them, and its entries are to be settled.
     pub(super) fn take(&mut self) -> (Vec<Touched>, Settling) {
+        self.slots.clear();
         (std::mem::take(&mut self.touched), Settling(std::mem::take(&mut self.entries)))
     }
 

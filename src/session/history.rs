@@ -1,6 +1,7 @@
 //! A log with everything that is folded from it: the one validator of append, seed and load.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use imbl::Vector;
 
@@ -96,7 +97,7 @@ pub struct History {
     log: Log,
     view: View,
     /// States at rising offsets: a view of the past is refolded from the nearest one.
-    checkpoints: Vector<(Offset, View)>,
+    checkpoints: Vector<(Offset, Arc<View>)>,
 }
 
 /// A state is kept at each new segment, and after this many events at most.
@@ -159,7 +160,7 @@ impl History {
         }
         let (seq, fresh) = self.log.push(&draft, time);
         if fresh || seq.get() % CHECKPOINT_EVENTS == 0 {
-            self.checkpoints.push_back((seq.before(), self.view.clone()));
+            self.checkpoints.push_back((seq.before(), Arc::new(self.view.clone())));
         }
         if let Some(event) = self.log.get(seq) {
             self.view.apply(event, effect, &fact);
@@ -234,7 +235,7 @@ impl History {
             Ok(index) => self.checkpoints.get(index),
             Err(index) => index.checked_sub(1).and_then(|index| self.checkpoints.get(index)),
         };
-        found.cloned().unwrap_or_default()
+        found.map(|(offset, view)| (*offset, View::clone(view))).unwrap_or_default()
     }
 
     /// A history of the first `at` events that shares them with this one.

@@ -247,7 +247,8 @@ impl Store {
         session.append(candidate, place.expect, moment, rules)
     }
 
-    fn append_batch(
+    /// Appends a batch: [`Command::AppendBatch`] without the detour.
+    pub fn append_batch(
         &mut self,
         place: Append<'_>,
         batch: &[Candidate<'_>],

@@ -9,39 +9,39 @@ use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Appended, AppendedBatch, Interrupted};
 use crate::rpc::server::write_error;
 use crate::rpc::service::{Answer, Next, Service, Stop, bad_param};
-use crate::session::{self, Append, Candidate, Command, Expect, Interrupt, Moment, Outcome, Refusal};
+use crate::session::{self, Append, Candidate, Command, Expect, Interrupt, Limits, Moment, Outcome, Refusal};
 
 /// The params of an append, over the text of the line.
 #[derive(Clone, Copy)]
 struct Parts<'a> {
-    session: &'a str,
-    instance: Option<&'a str>,
-    expect: Expect,
+    place: Append<'a>,
     candidate: Candidate<'a>,
     durable: bool,
 }
 
-/// Answers an append without the detour through the method table; false: it must take the detour.
-/// The answer's bytes are the table's own (`tests/direct_path.rs` holds them to that).
+/// Answers an append, or a batch of them, without the detour through the method table; false: it must
+/// take the detour. The answer's bytes are the table's own (`tests/direct_path.rs` holds them to that).
 pub(in crate::rpc) fn append_direct(service: &mut Service, request: &Request<'_>) -> bool {
-    let Some(parts) = direct_parts(request) else { return false };
+    if is_batch(request) {
+        one_batch(service, request).is_some()
+    } else {
+        one_event(service, request).is_some()
+    }
+}
+
+fn is_batch(request: &Request<'_>) -> bool {
+    request.method.text().ends_with("_batch\"")
+}
+
+fn one_event(service: &mut Service, request: &Request<'_>) -> Option<()> {
+    let parts = direct_parts(request, service.settings.limits.max_depth)?;
     let (appended, slot) = match service.commit_one(&parts) {
         Ok(committed) => committed,
-        Err(Refusal::NotFound(_) | Refusal::NotLive { .. }) => {
-            service.settings.clock.unread();
-            return false; // the table says it; it may have to wait for storage
-        }
-        Err(refusal) => {
-            write_error(&mut service.out, request.id, &refusal.into());
-            return true;
-        }
+        Err(refusal) => return refused_directly(service, request, refusal),
     };
     let mut number = itoa::Buffer::new();
-    let out = &mut service.out;
-    let start = out.len();
-    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
-    crate::json::escape_separators(request.id, out);
-    out.push_str(",\"result\":{\"seq\":");
+    let (out, start) = begin_result(service, request);
+    out.push_str("\"seq\":");
     out.push_str(number.format(appended.seq.get()));
     out.push_str(",\"time\":");
     out.push_str(number.format(appended.time));
@@ -49,40 +49,120 @@ pub(in crate::rpc) fn append_direct(service: &mut Service, request: &Request<'_>
         out.push_str(",\"messageId\":");
         quote_into(id, out);
     }
-    if appended.duplicate {
-        out.push_str(",\"duplicate\":true");
+    end_result(service, start, appended.duplicate, slot);
+    Some(())
+}
+
+fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
+    let Limits { max_depth, max_batch_events, .. } = service.settings.limits;
+    let Fields { found, others: false } = request.params.all_fields(BATCH) else { return None };
+    let [session, events, seq, instance, durable, _meta] = found;
+    let place = direct_place(session?, seq, instance, durable)?;
+    let events = events.filter(|events| events.kind() == Type::Array)?;
+    let mut batch = Vec::new();
+    for event in events.elements() {
+        if batch.len() == max_batch_events || event.kind() != Type::Object {
+            return None;
+        }
+        let Fields { found, others: false } = event.all_fields(EVENT) else { return None };
+        batch.push(direct_candidate(request, found, max_depth)?);
     }
-    out.push_str("}}\n");
+    let moment = &mut Moment { now: service.settings.clock.now(), ids: &mut service.settings.ids };
+    let done = match service.store.append_batch(place, &batch, moment) {
+        Ok(done) => done,
+        Err(refusal) => return refused_directly(service, request, refusal),
+    };
+    let slot = match done.duplicate() {
+        // Of events of this very turn, perhaps: then the answer stands or falls with their write.
+        true => service.turn.slot_of(place.session),
+        false => service.committed(place.session, done.committed, done.first.plus(done.count)),
+    };
+    let mut number = itoa::Buffer::new();
+    let (out, start) = begin_result(service, request);
+    out.push_str("\"firstSeq\":");
+    out.push_str(number.format(done.first.get()));
+    out.push_str(",\"count\":");
+    out.push_str(number.format(done.count));
+    out.push_str(",\"time\":");
+    out.push_str(number.format(done.time));
+    end_result(service, start, done.duplicate(), slot);
+    Some(())
+}
+
+/// What the table says of a session that is not live may have to wait for storage; the rest is said here.
+fn refused_directly(service: &mut Service, request: &Request<'_>, refusal: Refusal) -> Option<()> {
+    if let Refusal::NotFound(_) | Refusal::NotLive { .. } = refusal {
+        service.settings.clock.unread();
+        return None;
+    }
+    write_error(&mut service.out, request.id, &refusal.into());
+    Some(())
+}
+
+/// Begins a response; gives where it begins too.
+fn begin_result<'s>(service: &'s mut Service, request: &Request<'_>) -> (&'s mut String, usize) {
+    let out = &mut service.out;
+    let start = out.len();
+    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
+    crate::json::escape_separators(request.id, out);
+    out.push_str(",\"result\":{");
+    (out, start)
+}
+
+fn end_result(service: &mut Service, start: usize, duplicate: bool, slot: Option<usize>) {
+    if duplicate {
+        service.out.push_str(",\"duplicate\":true");
+    }
+    service.out.push_str("}}\n");
     if let Some(slot) = slot {
         service.turn.answered(slot, start, service.out.len(), false);
     }
-    true
 }
 
+/// The members of an event to append.
+const EVENT: [&str; 5] = ["type", "data", "surfaceOp", "sourceEventSeqs", "ignorable"];
+/// The members of a batch's params.
+const BATCH: [&str; 6] = ["sessionId", "events", "expectedSeq", "instanceId", "durable", "_meta"];
+/// The members of an append's params: an event's and its place.
+const APPEND: [&str; 10] = [
+    "type",
+    "data",
+    "surfaceOp",
+    "sourceEventSeqs",
+    "ignorable",
+    "sessionId",
+    "expectedSeq",
+    "instanceId",
+    "durable",
+    "_meta",
+];
+
 /// The params, if they are all of the expected kinds and ask for nothing that waits.
-fn direct_parts<'a>(request: &Request<'a>) -> Option<Parts<'a>> {
-    let Fields { found, others: false } = request.params.all_fields([
-        "sessionId",
-        "type",
-        "data",
-        "surfaceOp",
-        "sourceEventSeqs",
-        "expectedSeq",
-        "instanceId",
-        "ignorable",
-        "durable",
-        "_meta",
-    ]) else {
-        return None;
-    };
-    let [session, kind, data, surface_op, sources, seq, instance, ignorable, durable, _meta] = found;
-    // Of the others `null` is as good as absent.
-    let given = |value: Option<Json<'a>>| value.filter(|value| value.kind() != Type::Null);
-    let checked = |value: Json<'a>| (value, request.checks(value));
-    let text = |value: Json<'a>| value.as_str().and_then(JsonStr::plain);
+fn direct_parts<'a>(request: &Request<'a>, max_depth: u32) -> Option<Parts<'a>> {
+    let Fields { found, others: false } = request.params.all_fields(APPEND) else { return None };
+    let [kind, data, surface_op, sources, ignorable, session, seq, instance, durable, _meta] = found;
+    let place = direct_place(session?, seq, instance, durable)?;
+    // Of a batch's event `null` is a value; here it is as good as absent.
+    let event = [kind, data, surface_op, sources, given(ignorable)];
+    let candidate = direct_candidate(request, event, max_depth)?;
+    Some(Parts { place, candidate, durable: false })
+}
+
+/// A member that may be `null` as well as absent.
+fn given(value: Option<Json<'_>>) -> Option<Json<'_>> {
+    value.filter(|value| value.kind() != Type::Null)
+}
+
+fn direct_place<'a>(
+    session: Json<'a>,
+    seq: Option<Json<'a>>,
+    instance: Option<Json<'a>>,
+    durable: Option<Json<'a>>,
+) -> Option<Append<'a>> {
     if given(durable).is_some_and(|durable| durable.as_bool() != Some(false)) {
         return None;
     }
+    let text = |value: Json<'a>| value.as_str().and_then(JsonStr::plain);
     let mut expect = Expect::default();
     if let Some(seq) = given(seq) {
         let digits = seq.text().bytes().all(|byte| byte.is_ascii_digit());
@@ -92,9 +172,18 @@ fn direct_parts<'a>(request: &Request<'a>) -> Option<Parts<'a>> {
         Some(instance) => Some(text(instance)?),
         None => None,
     };
-    let (kind, data) = (kind?.as_str()?, checked(data?));
-    let candidate = candidate(kind, data, surface_op.map(checked), sources.map(checked), given(ignorable));
-    Some(Parts { session: text(session?)?, instance, expect, candidate, durable: false })
+    Some(Append { session: text(session)?, instance, expect })
+}
+
+/// The event of [`EVENT`]'s members.
+fn direct_candidate<'a>(
+    request: &Request<'a>,
+    [kind, data, surface_op, sources, ignorable]: [Option<Json<'a>>; 5],
+    max_depth: u32,
+) -> Option<Candidate<'a>> {
+    let checked = |value: Json<'a>| (value, request.checks(value, max_depth));
+    let (surface_op, sources) = (surface_op.map(checked), sources.map(checked));
+    Some(candidate(kind?.as_str()?, checked(data?), surface_op, sources, ignorable))
 }
 
 fn candidate<'a>(
@@ -137,14 +226,16 @@ impl Service {
     pub(super) fn append(&mut self, params: AppendParams) -> Answer<Appended> {
         let AppendParams { kind, data, surface_op, source_event_seqs, ignorable, .. } = &params;
         let parts = Parts {
-            session: &params.session_id,
-            instance: params.instance_id.as_deref(),
-            expect: expected(params.expected_seq)?,
+            place: Append {
+                session: &params.session_id,
+                instance: params.instance_id.as_deref(),
+                expect: expected(params.expected_seq)?,
+            },
             candidate: raw_candidate(kind, data, surface_op, source_event_seqs, ignorable)?,
             durable: params.durable == Some(true),
         };
-        self.check_durable(parts.session, parts.durable)?;
-        self.check_live(parts.session, parts.instance)?;
+        self.check_durable(parts.place.session, parts.durable)?;
+        self.check_live(parts.place.session, parts.place.instance)?;
         let (appended, slot) = self.commit_one(&parts)?;
         self.answer_with(slot, parts.durable);
         let session::Appended { seq, time, message_id, duplicate } = appended;
@@ -153,14 +244,14 @@ impl Service {
 
     /// Commits and announces one event; gives the slot of this turn too.
     fn commit_one(&mut self, parts: &Parts<'_>) -> Result<(session::Appended, Option<usize>), Refusal> {
-        let place = Append { session: parts.session, instance: parts.instance, expect: parts.expect };
+        let session = parts.place.session;
         let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
-        let appended = self.store.append(place, &parts.candidate, moment)?;
+        let appended = self.store.append(parts.place, &parts.candidate, moment)?;
         if appended.duplicate {
             // Of an event of this very turn, perhaps: then the answer stands or falls with its write.
-            return Ok((appended, self.turn.slot_of(parts.session)));
+            return Ok((appended, self.turn.slot_of(session)));
         }
-        let slot = self.committed(parts.session, appended.seq.before(), appended.seq.after());
+        let slot = self.committed(session, appended.seq.before(), appended.seq.after());
         Ok((appended, slot))
     }
 

@@ -102,6 +102,7 @@ impl Service {
         };
         let (events, next) =
             self.event_page(&inspected.log, params.from_seq, params.limit, params.max_bytes)?;
+        let events = self.call.keep_apart("events", events);
         Ok(InspectResult {
             header: header_result(&inspected.header),
             inherited_event_count: inspected.inherited.get(),

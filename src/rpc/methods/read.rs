@@ -47,9 +47,9 @@ impl Page {
         true
     }
 
-    fn finish(mut self) -> RawJson {
+    fn finish(mut self) -> String {
         self.text.push(']');
-        RawJson::from_text(self.text)
+        self.text
     }
 }
 
@@ -102,7 +102,8 @@ impl Service {
             fill(&mut log.range(from, to)).map(Seq::before)
         };
         let next_seq = log.len().get();
-        Ok(EventsResult { events: page.finish(), next_seq, next: next.map(Offset::get) })
+        let events = self.call.keep_apart("events", page.finish());
+        Ok(EventsResult { events, next_seq, next: next.map(Offset::get) })
     }
 
     pub(super) fn messages(&mut self, params: MessagesParams) -> Answer<MessagesResult> {
@@ -125,7 +126,7 @@ impl Service {
                 break;
             }
         }
-        let messages = page.finish();
+        let messages = self.call.keep_apart("messages", page.finish());
         Ok(MessagesResult { messages, from_index, total, replace_generation, next_seq: next_seq.get(), next })
     }
 
@@ -152,12 +153,15 @@ impl Service {
         }
         let header = view.request.header.and_then(|seq| log.get(seq));
         let context = view.request.context.and_then(|seq| log.get(seq));
+        let header_json = header.and_then(header_text).map(RawJson::from_text);
+        let reason = header.and_then(header_reason).map(|json| RawJson::from_text(json.text().to_owned()));
+        let context = context.and_then(context_text).map(|text| RawJson::from_text(text.to_owned()));
         Ok(RequestResult {
-            header: header.and_then(header_text).map(RawJson::from_text),
+            header: header_json,
             header_seq: seq_number(view.request.header),
-            reason: header.and_then(header_reason).map(|json| RawJson::from_text(json.text().to_owned())),
-            context: context.and_then(context_text).map(|text| RawJson::from_text(text.to_owned())),
-            messages: page.finish(),
+            reason,
+            context,
+            messages: self.call.keep_apart("messages", page.finish()),
             next_seq: next_seq.get(),
         })
     }
@@ -203,7 +207,7 @@ impl Service {
                 session_id: session_id.clone(),
                 instance_id: snapshot.instance.to_string(),
             },
-            seed: seed.finish(),
+            seed: self.call.keep_apart("seed", seed.finish()),
             meta: SnapshotMeta {
                 parent_session: session_id,
                 seed_length: snapshot.length.get(),
@@ -219,7 +223,7 @@ impl Service {
         from: Option<u64>,
         limit: Option<u64>,
         max_bytes: Option<u64>,
-    ) -> Result<(RawJson, Option<u64>), WireError> {
+    ) -> Result<(String, Option<u64>), WireError> {
         let mut page = self.page(limit, max_bytes)?;
         let from = within(log, "fromSeq", from, Offset::ZERO)?;
         let next =
