@@ -25,6 +25,11 @@ pub fn write_compact(text: &str, out: &mut String) {
 ///
 /// These characters stand only inside strings in JSON, so any JSON text may be passed.
 pub fn escape_separators(text: &str, out: &mut String) {
+    /// Ids and names are mostly short and ASCII: a look at them costs less than a search.
+    const SHORT: usize = 32;
+    if text.len() <= SHORT && text.is_ascii() {
+        return out.push_str(text);
+    }
     let mut rest = text;
     while let Some((before, escape, after)) = split_at_separator(rest) {
         out.push_str(before);

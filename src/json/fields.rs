@@ -33,19 +33,18 @@ impl<'a> Json<'a> {
         if self.kind() != Type::Object {
             return fields;
         }
-        let mut rest = self.outline();
-        if rest.is_empty() {
+        if self.is_unmapped() {
             self.find_by_bytes(&names, ALL, &mut fields);
             return fields;
         }
-        let mut missing = N;
-        while let Some((entry, after)) = rest.split_first() {
-            let Some((inside, next)) = after.split_at_checked(entry.inside()) else { break };
+        let (mut rest, mut missing) = (self.inside(), N);
+        while let Some(entry) = rest.first() {
+            let Some((own, next)) = rest.split_at_checked(1 + entry.inside()) else { break };
             rest = next;
             let free = place_of(self, entry, &names).and_then(|place| fields.found.get_mut(place));
             match free {
                 Some(slot @ None) => {
-                    *slot = Some(self.part(entry, inside));
+                    *slot = Some(self.part(entry, own));
                     missing -= 1;
                     if !ALL && missing == 0 {
                         break;

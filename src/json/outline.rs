@@ -125,7 +125,7 @@ impl Outline {
     }
 
     /// The outermost value's entry and those inside it; nothing if they were too many.
-    pub(super) fn whole(&self) -> Option<(&Entry, &[Entry])> {
-        if self.full { None } else { self.entries.split_first() }
+    pub(super) fn whole(&self) -> &[Entry] {
+        if self.full { &[] } else { &self.entries }
     }
 }

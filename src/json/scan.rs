@@ -59,8 +59,7 @@ impl Scratch {
     /// The value knows where its members stand, so that walking it does not read the text again.
     pub fn scan<'a>(&'a mut self, text: &'a str) -> Result<(Json<'a>, Checks), SyntaxError> {
         let (value, checks) = Scanner::new(text, self).whole::<true>()?;
-        let outlined = self.outline.whole().and_then(|(entry, inside)| Json::outlined(text, entry, inside));
-        Ok((outlined.unwrap_or(value), checks))
+        Ok((Json::outlined(text, self.outline.whole()).unwrap_or(value), checks))
     }
 
     /// The same without the members' places, for a value that outlives these buffers.

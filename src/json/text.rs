@@ -28,12 +28,8 @@ pub enum Type {
 #[derive(Clone, Copy, Debug)]
 pub struct Json<'a> {
     text: &'a str,
-    /// The values inside it, where the scan has noted them; else the text is walked.
-    inside: &'a [Entry],
-    /// Where the text begins in what the entries count from.
-    base: u32,
-    /// Whether a string holds an escape, where that is known.
-    escaped: Option<bool>,
+    /// Its own entry and those of the values inside it, where a scan has noted them; else the text is walked.
+    outline: &'a [Entry],
 }
 
 impl<'a> Json<'a> {
@@ -44,40 +40,50 @@ impl<'a> Json<'a> {
 
     /// `text` must be exactly one JSON value, as the scanner left it.
     pub(crate) const fn from_verified(text: &'a str) -> Self {
-        Self { text, inside: &[], base: 0, escaped: None }
+        Self { text, outline: &[] }
     }
 
-    /// The value of an entry in the scanned `text`, with the entries inside it.
-    pub(super) fn outlined(text: &'a str, entry: &Entry, inside: &'a [Entry]) -> Option<Self> {
-        let value = text.get(entry.start as usize..entry.end as usize)?;
-        Some(Self { text: value, inside, base: entry.start, escaped: Some(entry.is_escaped()) })
+    /// The value in the scanned `text` whose entry is the first.
+    pub(super) fn outlined(text: &'a str, outline: &'a [Entry]) -> Option<Self> {
+        let entry = outline.first()?;
+        Some(Self { text: text.get(entry.start as usize..entry.end as usize)?, outline })
     }
 
-    /// The entries inside, if there is an outline.
-    pub(super) fn outline(self) -> &'a [Entry] {
-        self.inside
+    /// Whether no scan has noted where the values inside stand.
+    #[inline]
+    pub(super) fn is_unmapped(self) -> bool {
+        self.outline.is_empty()
     }
 
-    /// The text between two places of what the entries count from.
+    /// The entries of the values inside, if there are some.
+    #[inline]
+    pub(super) fn inside(self) -> &'a [Entry] {
+        self.outline.get(1..).unwrap_or(&[])
+    }
+
+    /// How far in the text a place is that entries count from elsewhere.
+    #[inline]
+    fn within(self, place: u32) -> usize {
+        place.wrapping_sub(self.outline.first().map_or(0, |entry| entry.start)) as usize
+    }
+
+    /// The text between two places of the entries.
     #[inline]
     pub(super) fn between(self, start: u32, end: u32) -> &'a str {
-        let from_base = |at: u32| at.wrapping_sub(self.base) as usize;
-        self.text.get(from_base(start)..from_base(end)).unwrap_or("null")
+        self.text.get(self.within(start)..self.within(end)).unwrap_or("null")
     }
 
     /// The contents of a member's key, as they are spelt.
     #[inline]
     pub(super) fn key_bytes(self, entry: &Entry) -> &'a [u8] {
-        let from_base = |at: u32| at.wrapping_sub(self.base) as usize;
-        let inner = from_base(entry.key) + 1..from_base(entry.key_end).wrapping_sub(1);
+        let inner = self.within(entry.key) + 1..self.within(entry.key_end).wrapping_sub(1);
         self.text.as_bytes().get(inner).unwrap_or(&[])
     }
 
-    /// The value of an entry inside this one.
+    /// The value inside this one whose entry is the first.
     #[inline]
-    pub(super) fn part(self, entry: &Entry, inside: &'a [Entry]) -> Json<'a> {
-        let text = self.between(entry.start, entry.end);
-        Json { text, inside, base: entry.start, escaped: Some(entry.is_escaped()) }
+    pub(super) fn part(self, entry: &Entry, outline: &'a [Entry]) -> Json<'a> {
+        Json { text: self.between(entry.start, entry.end), outline }
     }
 
     /// Checks a whole text: one JSON value with nothing but white space around it.
@@ -114,7 +120,10 @@ impl<'a> Json<'a> {
         if self.first() != b'"' {
             return None;
         }
-        let escaped = self.escaped.unwrap_or_else(|| string_end(self.text.as_bytes(), 1).escaped);
+        let escaped = match self.outline.first() {
+            Some(entry) => entry.is_escaped(),
+            None => string_end(self.text.as_bytes(), 1).escaped,
+        };
         Some(JsonStr::from_scan(self.text, escaped))
     }
 
@@ -190,6 +199,7 @@ impl<'a> Json<'a> {
 #[derive(Clone)]
 struct Inside<'a> {
     container: Json<'a>,
+    entries: &'a [Entry],
     walk: Walk<'a>,
 }
 
@@ -197,20 +207,19 @@ impl<'a> Inside<'a> {
     #[inline]
     fn of(container: Json<'a>, open: u8) -> Self {
         let (text, end) = (container.text, container.text.len());
-        if container.first() != open {
-            return Self { container: Json { inside: &[], ..container }, walk: Walk { text, at: end } };
-        }
-        let at = if container.inside.is_empty() { 1 } else { end };
-        Self { container, walk: Walk { text, at } }
+        let is_it = container.first() == open;
+        let entries = if is_it { container.inside() } else { &[] };
+        let at = if is_it && container.outline.is_empty() { 1 } else { end };
+        Self { container, entries, walk: Walk { text, at } }
     }
 
     /// The next value that the outline knows, with its entry.
     #[inline]
     fn next_outlined(&mut self) -> Option<(&'a Entry, Json<'a>)> {
-        let (entry, rest) = self.container.inside.split_first()?;
-        let (inside, after) = rest.split_at_checked(entry.inside())?;
-        self.container.inside = after;
-        Some((entry, self.container.part(entry, inside)))
+        let entry = self.entries.first()?;
+        let (own, after) = self.entries.split_at_checked(1 + entry.inside())?;
+        self.entries = after;
+        Some((entry, self.container.part(entry, own)))
     }
 }
 

@@ -116,7 +116,12 @@ impl Log {
     /// The events from `from` up to, not including, `to`; both ends are cut to the log.
     pub fn range(&self, from: Offset, to: Offset) -> Range<'_> {
         let to = to.min(self.len());
-        Range { log: self, next: from.min(to), end: to, run: None }
+        Range { found: self.finder(), next: from.min(to), end: to }
+    }
+
+    /// Looks up events that mostly lie close together.
+    pub fn finder(&self) -> Finder<'_> {
+        Finder { log: self, run: None }
     }
 
     /// All events.
@@ -184,18 +189,17 @@ impl Log {
     }
 }
 
-/// Iterator over consecutive events, from both ends.
+/// Looks up events; it remembers where the last one was.
 #[derive(Clone)]
-pub struct Range<'a> {
+pub struct Finder<'a> {
     log: &'a Log,
-    next: Offset,
-    end: Offset,
     /// The segment that the last event was in, with the count of its visible events.
     run: Option<(&'a Segment, u32)>,
 }
 
-impl<'a> Range<'a> {
-    fn event(&mut self, seq: Seq) -> Option<Event<'a>> {
+impl<'a> Finder<'a> {
+    /// The event at `seq`.
+    pub fn get(&mut self, seq: Seq) -> Option<Event<'a>> {
         let inside = |(segment, count): &(&Segment, u32)| {
             let first = segment.first().get();
             (first..first + u64::from(*count)).contains(&seq.get())
@@ -208,6 +212,14 @@ impl<'a> Range<'a> {
     }
 }
 
+/// Iterator over consecutive events, from both ends.
+#[derive(Clone)]
+pub struct Range<'a> {
+    found: Finder<'a>,
+    next: Offset,
+    end: Offset,
+}
+
 impl<'a> Iterator for Range<'a> {
     type Item = Event<'a>;
 
@@ -217,7 +229,7 @@ impl<'a> Iterator for Range<'a> {
         }
         let seq = self.next.next();
         self.next = seq.after();
-        self.event(seq)
+        self.found.get(seq)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -233,7 +245,7 @@ impl DoubleEndedIterator for Range<'_> {
         }
         let seq = self.end.last()?;
         self.end = seq.before();
-        self.event(seq)
+        self.found.get(seq)
     }
 }
 

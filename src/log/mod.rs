@@ -24,7 +24,7 @@ pub use event::Event;
 pub use header::{Header, HeaderError, HeaderMeta};
 pub use header_line::{HeaderLineError, HeaderLineFault, header_line, parse_header_line};
 pub use kind::Kind;
-pub use log::{Log, Range};
+pub use log::{Finder, Log, Range};
 pub use segment::Lines;
 pub use seq::{Offset, Seq};
 pub use session_id::{SessionId, SessionIdError};

@@ -23,6 +23,9 @@ use crate::log::{Seq, SessionId};
 /// The head of every response that the method table makes; ours has the id's own text.
 const TABLE_HEAD: &str = r#"{"jsonrpc":"2.0","id":0,"#;
 
+/// A line beyond this may have grown the scan's buffers a lot.
+const LONG: usize = 1 << 16;
+
 /// What a request that waited goes on with: the job's result, and what it had learned before.
 pub(super) type Resumed = (JobResult, Vec<Found>);
 
@@ -140,7 +143,9 @@ impl Server {
             Ok(Incoming::Response) => {}
             Err(fault) => self.refuse(fault.id(), &fault.into()),
         }
-        scratch.trim();
+        if text.len() > LONG {
+            scratch.trim();
+        }
         self.scratch = scratch;
     }
 

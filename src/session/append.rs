@@ -8,21 +8,35 @@ use crate::log::{Draft, Event, Offset, Seq};
 use crate::view::{message_id_missing, minted_id, same_data};
 
 /// An event that somebody wants in the log: verified JSON, nothing of its meaning checked yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Candidate<'a> {
     pub(super) draft: Draft<'a>,
-    /// The first lossy place: in which member, of which value, where.
-    fault: Option<(&'static str, Json<'a>, FaultAt)>,
+    /// The first lossy place. It is rare, and candidates are moved often.
+    fault: Option<Box<Lossy<'a>>>,
     pub(super) depth: u32,
-    /// `ignorable`, as given: only `true` will do.
-    pub(super) ignorable: Option<Json<'a>>,
+    /// Whether `ignorable`, if it was given, is `true`: nothing else will do.
+    pub(super) ignorable: Option<bool>,
+}
+
+/// A lossy place: in which member, of which value, where.
+#[derive(Clone, Copy, Debug)]
+struct Lossy<'a> {
+    member: &'static str,
+    value: Json<'a>,
+    at: FaultAt,
+}
+
+impl<'a> Lossy<'a> {
+    fn of(member: &'static str, value: Json<'a>, checks: Checks) -> Option<Box<Self>> {
+        checks.fault.map(|at| Box::new(Self { member, value, at }))
+    }
 }
 
 impl<'a> Candidate<'a> {
     /// An event of a type and a payload, with what the scanner said of the payload.
     pub fn new(type_text: JsonStr<'a>, data: Json<'a>, checks: Checks) -> Self {
         let draft = Draft { loose: checks.loose, ..Draft::new(type_text, data) };
-        let fault = checks.fault.map(|at| ("/data", data, at));
+        let fault = Lossy::of("/data", data, checks);
         Self { draft, fault, depth: checks.depth, ignorable: None }
     }
 
@@ -41,7 +55,7 @@ impl<'a> Candidate<'a> {
     /// The same, marked so that readers that do not know its type may pass it over.
     pub fn ignorable(mut self, value: Option<Json<'a>>) -> Self {
         self.draft.ignorable = value.is_some();
-        self.ignorable = value;
+        self.ignorable = value.map(|value| value.as_bool() == Some(true));
         self
     }
 
@@ -49,7 +63,7 @@ impl<'a> Candidate<'a> {
     pub fn stored(draft: Draft<'a>, line: Json<'a>, checks: Checks) -> Self {
         // The envelope is one level around the payload.
         let depth = checks.depth.saturating_sub(1).max(1);
-        Self { draft, fault: checks.fault.map(|at| ("", line, at)), depth, ignorable: None }
+        Self { draft, fault: Lossy::of("", line, checks), depth, ignorable: None }
     }
 
     /// An event that this program has made itself.
@@ -64,14 +78,14 @@ impl<'a> Candidate<'a> {
 
     fn note(mut self, member: &'static str, value: Json<'a>, checks: Checks) -> Self {
         self.draft.loose |= checks.loose;
-        self.fault = self.fault.or(checks.fault.map(|at| (member, value, at)));
+        self.fault = self.fault.or_else(|| Lossy::of(member, value, checks));
         self
     }
 
     pub(super) fn check_lossless(&self) -> Result<(), Refusal> {
-        match self.fault {
+        match self.fault.as_deref() {
             None => Ok(()),
-            Some((member, value, at)) => {
+            Some(Lossy { member, value, at }) => {
                 let pointer = format!("{member}{}", pointer_at(value.text(), at.offset));
                 Err(Refusal::LossyJson { kind: at.kind, pointer })
             }

@@ -131,7 +131,7 @@ impl History {
         if candidate.depth > limits.max_depth {
             return Err(Refusal::limit("maxDepth", u64::from(limits.max_depth)));
         }
-        if candidate.ignorable.is_some_and(|value| value.as_bool() != Some(true)) {
+        if candidate.ignorable == Some(false) {
             return Err(EnvelopeError::Ignorable.into());
         }
         let mut draft = candidate.draft;

@@ -12,7 +12,6 @@ use crate::rpc::service::{Answer, Next, Service, Stop, bad_param};
 use crate::session::{self, Append, Candidate, Command, Expect, Interrupt, Limits, Moment, Outcome, Refusal};
 
 /// The params of an append, over the text of the line.
-#[derive(Clone, Copy)]
 struct Parts<'a> {
     place: Append<'a>,
     candidate: Candidate<'a>,

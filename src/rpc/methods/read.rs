@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::json::Json;
-use crate::log::{Event, Log, Offset, Seq};
+use crate::log::{Event, Finder, Log, Offset, Seq};
 use crate::rpc::error::{Code, WireError};
 use crate::rpc::params::{
     EventsParams, MessagesParams, OpenTurnPolicy, SessionParams, Since, SnapshotParams, ThroughParams,
@@ -118,10 +118,10 @@ impl Service {
             }
             _ => 0,
         };
-        let log = session.history().log();
+        let mut log = session.history().log().finder();
         let mut next = None;
         for (index, seq) in (from_index..).zip(view.surface.message_seqs(from_index as usize)) {
-            if !page.push(message_text(log, seq)) {
+            if !page.push(message_text(&mut log, seq)) {
                 next = Some(Since { replace_generation, count: index });
                 break;
             }
@@ -145,9 +145,9 @@ impl Service {
         let session = self.reading(&params.session_id, None)?;
         let (view, next_seq) = view_through(session, params.through_seq)?;
         let log = session.history().log();
-        let mut page = Page::new(u64::MAX, most);
+        let (mut page, mut finder) = (Page::new(u64::MAX, most), log.finder());
         for seq in view.surface.message_seqs(0) {
-            if !page.push(message_text(log, seq)) {
+            if !page.push(message_text(&mut finder, seq)) {
                 return Err(too_long("session/messages", most).into());
             }
         }
@@ -258,7 +258,7 @@ fn view_through(session: &Session, through: Option<u64>) -> Result<(View, Offset
     }
 }
 
-fn message_text(log: &Log, seq: Seq) -> &str {
+fn message_text<'l>(log: &mut Finder<'l>, seq: Seq) -> &'l str {
     log.get(seq).and_then(message_of).map_or("null", Json::text)
 }
 
