@@ -7,6 +7,7 @@
 #![allow(unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod dur_support;
+mod support;
 mod wire_support;
 
 mod scenarios {
@@ -23,5 +24,6 @@ mod scenarios {
     mod process;
     mod sizes;
     mod surface;
+    mod table;
     mod wire;
 }

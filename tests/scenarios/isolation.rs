@@ -3,6 +3,8 @@
 //!
 //! A method is made to panic through what it asks: a storage double whose answers panic, and a file system that does.
 
+use std::io::Write;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +15,8 @@ use sessiond::rpc::storage::{Job, JobResult, Storage, StoreDescription, Ticket, 
 use sessiond::rpc::{CanonicalPath, Server, Settings};
 use sessiond::session::Session;
 
-use super::kit::{note, to, turn};
+use super::kit::{Says, Store, note, to, turn};
+use crate::wire_support::{Daemon, line};
 
 /// Which question of the server's panics next.
 #[derive(Default)]
@@ -30,7 +33,8 @@ struct Trapped {
 
 impl Storage for Trapped {
     fn describe(&self) -> StoreDescription {
-        self.inner.describe()
+        // As a store on disk, so that the server has something to write.
+        StoreDescription { kind: "jsonl", root: Some("nowhere".to_owned()) }
     }
 
     fn start(&mut self, ticket: Ticket, job: Job) {
@@ -151,4 +155,91 @@ fn a_panic_in_a_method_is_that_requests_alone() {
     assert_eq!(bench.call("session/list", json!({}))["result"]["sessions"].as_array().unwrap().len(), 2);
     assert_eq!(bench.call("session/close", json!({"sessionId": "s"}))["result"], json!({}));
     assert_eq!(bench.call("session/load", json!({"sessionId": "s"}))["result"]["nextSeq"], 10);
+}
+
+#[test]
+fn a_panic_in_a_write_takes_back_what_it_carried() {
+    let mut bench = Bench::new();
+    for id in ["s", "other"] {
+        bench.call("session/new", json!({"sessionId": id}));
+        bench.call("session/append_batch", json!({"sessionId": id, "events": turn(1, &["c"])}));
+    }
+    let before = bench.seen("s");
+    bench.notices.clear();
+    bench.trap.write.store(true, Ordering::Relaxed);
+    let answers = bench.turn(&[
+        ("session/append", to("s", &note(1))),
+        ("session/append", to("s", &note(2))),
+        ("session/append", to("other", &note(3))),
+    ]);
+    is_internal(&answers[0]);
+    is_internal(&answers[1]);
+    assert_eq!(answers[2]["result"]["seq"], 8);
+    let told: Vec<&Value> = bench.notices.iter().map(|notice| &notice["params"]["sessionId"]).collect();
+    assert_eq!(told, ["other"], "what is not kept is not announced");
+    assert_eq!(bench.seen("s"), before);
+    assert_eq!(bench.call("session/append", to("s", &note(1)))["result"]["seq"], 8);
+}
+
+/// The real daemon, over a file system that panics: no payload on stderr, and what was answered is kept.
+#[test]
+fn the_daemon_outlives_a_panic() {
+    let store = Store::new();
+    let plan = tempfile::NamedTempFile::new().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+    command.args(["serve", "--store", &format!("jsonl:{}", store.root().display()), "--log", "trace"]);
+    let mut daemon = Daemon::spawn(command.args(["--fault-file", plan.path().to_str().unwrap()]));
+    daemon.call(0, "session/new", json!({"sessionId": "s", "cwd": "/w"}));
+    daemon.call(1, "session/append", to("s", &note("a-secret-payload 1")));
+    writeln!(plan.as_file(), "write panic").unwrap();
+    is_internal(&daemon.call(2, "session/append", to("s", &note("a-secret-payload 2"))));
+    assert_eq!(daemon.call(3, "session/append", to("s", &note(3)))["result"]["seq"], 1);
+    assert_eq!(daemon.call(4, "session/flush", json!({"sessionId": "s"}))["result"]["durableSeq"], 1);
+    daemon.send(line(5, "session/close", json!({"sessionId": "s"})).as_bytes());
+    daemon.close_stdin();
+    daemon.rest_lines();
+    assert!(daemon.status().success());
+    let log = daemon.log();
+    assert!(log.contains("panicked at") && !log.contains("a-secret-payload"), "{log}");
+    let mut next = store.daemon();
+    next.ok("session/load", json!({"sessionId": "s"}));
+    let held: Vec<Value> = next.events("s").iter().map(|event| event["data"]["n"].clone()).collect();
+    assert_eq!(held, [json!("a-secret-payload 1"), json!(3)]);
+    next.put("s", &[note(4)]);
+}
+
+/// A bug in a job on another thread is its request's alone, too.
+#[test]
+#[ignore = "a job that panics gives no result: its request, its session and the end wait for ever (daemon/jsonl/storage.rs, away)"]
+fn a_panic_in_a_job_is_that_requests_alone() {
+    for (plan_line, method) in [
+        ("read panic", "session/load"),
+        ("read panic", "session/inspect"),
+        ("list_dir panic", "session/list"),
+        ("link panic", "session/fork"),
+        ("sync panic", "session/flush"),
+        ("unlink panic", "session/delete"),
+        ("sync panic", "session/close"),
+    ] {
+        let store = Store::new();
+        let plan = tempfile::NamedTempFile::new().unwrap();
+        let mut daemon =
+            store.daemon_with(&["--fault-file", plan.path().to_str().unwrap(), "--sync-window", "60000"]);
+        for id in ["s", "other"] {
+            daemon.new_with(id, &turn(1, &[]));
+        }
+        if method == "session/load" || method == "session/inspect" {
+            daemon.ok("session/close", json!({"sessionId": "s"}));
+        } else {
+            daemon.ok("session/append", to("s", &note(0))); // something to sync
+        }
+        writeln!(plan.as_file(), "{plan_line}").unwrap();
+        let error = daemon.call(method, json!({"sessionId": "s"})).unwrap_err();
+        assert_eq!(error["data"]["code"], "INTERNAL", "{method}: {error}");
+        daemon.ok("session/append", to("other", &note(1)));
+        let _ = daemon.call("session/load", json!({"sessionId": "s"}));
+        let again = daemon.call("session/inspect", json!({"sessionId": "s"}));
+        assert!(again.is_ok() || method == "session/delete", "{method}: {again:?}");
+        daemon.end();
+    }
 }

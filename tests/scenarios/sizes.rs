@@ -54,8 +54,10 @@ fn huge_session() {
     assert!(bytes_read(daemon.pid()) - before < 1 << 20);
 }
 
-/// B057: offsets beyond 4 GiB (a file with a hole) are told as they are.
+/// B057: offsets beyond 4 GiB (a file with a hole) are told as they are. Reads 4 GiB:
+/// `cargo test --release --test scenarios -- --ignored beyond_32_bits`
 #[test]
+#[ignore = "reads 4 GiB of a hole: half a minute"]
 fn huge_session_beyond_32_bits() {
     const SIZE: u64 = (4 << 30) + (64 << 20);
     let whole = log(&turn(1, &[]));
@@ -134,15 +136,15 @@ fn quadratic_load() {
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
-    let (small, large) = (used(2_000), used(20_000));
-    eprintln!("16,000 events: {small} ticks; 160,000: {large}");
-    assert!(large <= 30 * small.max(2), "{small} ticks for 16,000 events, {large} for 160,000");
+    let (small, large) = (used(1_000), used(10_000));
+    eprintln!("8,000 events: {small} ticks; 80,000: {large}");
+    assert!(large <= 30 * small.max(2), "{small} ticks for 8,000 events, {large} for 80,000");
 }
 
 /// B066: starting reads nothing of the store, however large it is; a list reads each log once.
 #[test]
 fn slow_start_scan() {
-    const SESSIONS: usize = 2_000;
+    const SESSIONS: usize = 800;
     let store = Store::new();
     for n in 0..SESSIONS {
         let id = format!("s{n}");

@@ -49,7 +49,7 @@ fn compaction_orphans_result() {
 
 /// B071: a client that replaces whole steps keeps its pairs, however often it does and whatever it nests.
 #[test]
-fn compaction_of_whole_steps_keeps_pairs() {
+fn compaction_orphans_result_not_by_whole_steps() {
     let mut random = Random(0xc0ffee);
     let mut daemon = crate::dur_support::process::Daemon::run({
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sessiond"));
