@@ -334,18 +334,17 @@ fn validation_kills_session() {
     let store = Store::new();
     let mut daemon = store.daemon();
     daemon.new_with("s", &[]);
-    let mut seq = 0;
-    for (wrong, right) in [
+    let pairs = [
         (turn_start(2), turn_start(1)),
         (json!({"type": "user/message", "data": {"role": "user"}, "surfaceOp": "append"}), user("u", "text")),
         (step_start(1, 2), step_start(1, 1)),
         (tool_result(1, 1, "c"), assistant(1, 1, "a", &[tool_call("c")])),
-    ] {
+    ];
+    for (seq, (wrong, right)) in pairs.into_iter().enumerate() {
         let error = daemon.refused("s", &wrong);
         assert!(error["data"]["pointer"].is_string() || error["data"]["rule"].is_string(), "{error}");
         assert!(!error["message"].as_str().unwrap().is_empty());
         assert_eq!(daemon.ok("session/append", to("s", &right))["seq"], seq);
-        seq += 1;
     }
 }
 

@@ -284,7 +284,7 @@ fn half_done_operation() {
     let mut daemon = store.daemon();
     daemon.new_with("s", &[turn_start(1), user("u1", "one"), user("u2", "two")]);
     let start = json!({"type": "compaction/start", "data": {"compactionId": "k", "turn": 1}});
-    daemon.put("s", &[start.clone()]);
+    daemon.ok("session/append", to("s", &start));
     let surface =
         |daemon: &mut Daemon| daemon.ok("session/surface", json!({"sessionId": "s"}))["nodes"].clone();
     assert_eq!(surface(&mut daemon), json!([1, 2]));

@@ -123,7 +123,7 @@ impl Says for Daemon {
         let (mut messages, mut since) = (Vec::new(), Value::Null);
         loop {
             let mut page = self.ok("session/messages", json!({"sessionId": session, "since": since}));
-            messages.extend(page["messages"].as_array_mut().unwrap().drain(..));
+            messages.append(page["messages"].as_array_mut().unwrap());
             since = page["next"].take();
             if since.is_null() {
                 assert_eq!(page["total"], messages.len());
