@@ -260,7 +260,8 @@ fn size_reported_as_corruption() {
 #[test]
 #[ignore = "a load answers maxEventBytes and max 0 whatever the limit (daemon/jsonl/read.rs, judged)"]
 fn size_reported_as_corruption_names_the_limit() {
-    let mut daemon = too_large().daemon_with(&LOW);
+    let store = too_large();
+    let mut daemon = store.daemon_with(&LOW);
     for (id, limit, max) in [("big", "maxEventBytes", 65536), ("deep", "maxDepth", 50)] {
         let (_, data) = daemon.err("session/load", json!({"sessionId": id}));
         assert_eq!((&data["limit"], &data["max"]), (&json!(limit), &json!(max)), "{id}");
@@ -326,6 +327,21 @@ fn accepts_what_it_cannot_load() {
     daemon.kill();
     let mut daemon = store.daemon();
     assert_eq!(daemon.ok("session/load", json!({"sessionId": "s"}))["nextSeq"], 7);
+}
+
+/// B034: whatever limits a daemon was given, it loads and lists what it took under them.
+#[test]
+#[ignore = "readers take lines of 64 MiB at most, whatever --max-event-bytes lets an append write (disk/read.rs, ReadLimits)"]
+fn accepts_what_it_cannot_load_of_very_large_events() {
+    let store = Store::new();
+    let flags = ["--max-message-bytes", "100000000", "--max-event-bytes", "80000000"];
+    let mut daemon = store.daemon_with(&flags);
+    daemon.new_with("s", &[note("x".repeat(70_000_000))]);
+    daemon.ok("session/close", json!({"sessionId": "s"}));
+    std::fs::remove_file(store.log("s").with_file_name("session.summary.json")).unwrap();
+    assert_eq!(daemon.row("s")["status"], "ok", "{}", daemon.row("s"));
+    assert_eq!(daemon.ok("session/inspect", json!({"sessionId": "s", "limit": 1}))["nextSeq"], 1);
+    assert_eq!(daemon.ok("session/load", json!({"sessionId": "s"}))["nextSeq"], 1);
 }
 
 /// B052: after a refusal the corrected append works, on the same connection.

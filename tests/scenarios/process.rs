@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Output, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -96,6 +96,26 @@ fn orphan_process() {
     writer.join().unwrap();
     assert!(is_whole(&store.bytes("s")));
     assert_eq!(store.daemon().ok("session/load", json!({"sessionId": "s"}))["nextSeq"], answered);
+}
+
+/// B121: an end does not wait for the window of a group commit: it makes everything durable itself.
+#[test]
+#[ignore = "an end waits until the windows of group commits are over (daemon/jsonl/storage.rs, sync_later)"]
+fn orphan_process_waits_for_no_window() {
+    for signal in [None, Some(Signal::TERM)] {
+        let store = Store::new();
+        let spec = format!("jsonl:{}", store.root().display());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+        let mut daemon = Daemon::spawn(command.args(["serve", "--store", &spec, "--sync-window", "60000"]));
+        daemon.call(0, "session/new", json!({"sessionId": "s", "cwd": "/w"}));
+        (1..=3).for_each(|id| drop(daemon.call(id, "session/append", to("s", &note(id)))));
+        match signal {
+            None => daemon.close_stdin(),
+            Some(signal) => daemon.signal(signal),
+        }
+        assert!(daemon.ends_within(Duration::from_secs(30)), "{signal:?}: waits for its window of a minute");
+        assert_eq!(store.daemon().ok("session/load", json!({"sessionId": "s"}))["nextSeq"], 3);
+    }
 }
 
 /// B122: an idle daemon uses no processor time; when its client is killed, it is gone.

@@ -150,6 +150,18 @@ impl Daemon {
         }
     }
 
+    /// Whether it ends, well, before so long has passed.
+    pub fn ends_within(&mut self, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.success();
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
+    }
+
     /// What was logged, once the daemon has ended.
     pub fn log(&mut self) -> String {
         let mut log = String::new();
