@@ -66,6 +66,8 @@ pub enum Effect {
     Errno(&'static str),
     /// A write or copy takes only this many bytes; other operations are not affected.
     Short(usize),
+    /// It panics: what a bug anywhere below the server looks like.
+    Panic,
 }
 
 /// One planned fault.
@@ -83,14 +85,14 @@ pub struct Fault {
 
 /// A line of a fault plan that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("fault plan: {line:?} is not `OP [+SKIP] ERRNO|short:N [*]`, `clear` or a comment")]
+#[error("fault plan: {line:?} is not `OP [+SKIP] ERRNO|short:N|panic [*]`, `clear` or a comment")]
 pub struct BadPlan {
     /// The line.
     pub line: String,
 }
 
-/// Parses a plan, one fault a line: `write ENOSPC`, `sync +2 EIO` (the third one), `write short:5`, `any EIO *` (until
-/// cleared), `clear`. `None` stands for `clear`.
+/// Parses a plan, one fault a line: `write ENOSPC`, `sync +2 EIO` (the third one), `write short:5`, `read panic`,
+/// `any EIO *` (until cleared), `clear`. `None` stands for `clear`.
 ///
 /// # Errors
 /// [`BadPlan`] with the first line that is none of these.
@@ -116,6 +118,7 @@ fn parse_line(line: &str) -> Option<Option<Fault>> {
     let op = if *op == "any" { None } else { Some(Op::from_name(op)?) };
     let effect = match effect.strip_prefix("short:") {
         Some(bytes) => Effect::Short(bytes.parse().ok()?),
+        None if *effect == "panic" => Effect::Panic,
         None => Effect::Errno(errno_from_name(effect).as_ref().and_then(errno_name)?),
     };
     Some(Some(Fault { op, skip, effect, sticky }))
@@ -194,6 +197,7 @@ impl Switch {
         match self.with(|plan| plan.meet(op)) {
             Some(Effect::Errno(name)) => Err(errno_from_name(name).unwrap_or_else(|| io::Error::other(name))),
             Some(Effect::Short(bytes)) => Ok(bytes),
+            Some(Effect::Panic) => panic!("a planned bug in {op:?}"),
             None => Ok(usize::MAX),
         }
     }

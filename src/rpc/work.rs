@@ -1,14 +1,17 @@
 //! What a server does between two lines: finished jobs, turns to write, histories to stream, the end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::connection::Notice;
-use super::error::WireError;
+use super::error::{Code, WireError};
 use super::server::{From, Server};
 use super::service::{Service, notify};
-use super::storage::{Job, JobResult, Written};
+use super::storage::{Job, JobResult, Storage, Written};
 use super::turn::{Fate, Touched, refuse_lines};
 use super::waiting::{Lines, Undo, Waiting};
 use crate::json::quote;
 use crate::log::{Seq, SessionId};
+use crate::session::Session;
 
 impl Server {
     /// Streams a portion of a history; the load is answered after its last one.
@@ -75,13 +78,10 @@ impl Server {
         let (touched, settling) = service.turn.take();
         let mut fates = Vec::with_capacity(touched.len());
         for Touched { id, .. } in &touched {
-            fates.push(
-                match service.store.session(id.as_str()).map(|session| service.storage.write(session)) {
-                    Ok(Written::Done) | Err(_) => Fate::Kept,
-                    Ok(Written::Publish) => Fate::Waits,
-                    Ok(Written::Failed(error)) => Fate::Failed(error.into()),
-                },
-            );
+            fates.push(match service.store.session(id.as_str()) {
+                Ok(session) => write(service.storage.as_mut(), session),
+                Err(_) => Fate::Kept,
+            });
         }
         let taken = settling.settle(&fates, &mut service.out);
         for (Touched { id, from }, fate) in touched.iter().zip(&fates) {
@@ -173,6 +173,22 @@ impl Server {
         self.tell_durable();
         if let Some(out) = self.output() {
             out.push_str(promised);
+        }
+    }
+}
+
+/// Writes one session's events. A bug on the way is that session's alone: its appends are taken back.
+fn write(storage: &mut dyn Storage, session: &Session) -> Fate {
+    match catch_unwind(AssertUnwindSafe(|| storage.write(session))) {
+        Ok(Written::Done) => Fate::Kept,
+        Ok(Written::Publish) => Fate::Waits,
+        Ok(Written::Failed(error)) => Fate::Failed(error.into()),
+        Err(_) => {
+            tracing::error!("writing a session's log met a bug; its appends were answered INTERNAL");
+            Fate::Failed(WireError::new(
+                Code::Internal,
+                "a bug in sessiond while it wrote the log; nothing was committed, report this",
+            ))
         }
     }
 }

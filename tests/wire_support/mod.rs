@@ -29,8 +29,13 @@ impl Daemon {
     }
 
     pub fn spawn(command: &mut Command) -> Self {
+        Self::spawn_with(command, Stdio::piped())
+    }
+
+    /// The same with a stderr of the caller's.
+    pub fn spawn_with(command: &mut Command, stderr: Stdio) -> Self {
         let piped = || Stdio::piped();
-        let mut child = command.stdin(piped()).stdout(piped()).stderr(piped()).spawn().unwrap();
+        let mut child = command.stdin(piped()).stdout(piped()).stderr(stderr).spawn().unwrap();
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         Self { child, stdin, stdout, stderr, lines: None }
     }
@@ -50,6 +55,27 @@ impl Daemon {
 
     pub fn close_stdout(&mut self) {
         self.stdout = None;
+    }
+
+    /// Closes stdout, also when lines of it have been read: the thread that reads ends with its next line.
+    pub fn hang_up(&mut self) {
+        (self.stdout, self.lines) = (None, None);
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// All that is still to come, as bytes; of a daemon of which no line was read.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        self.stdout.take().unwrap().read_to_end(&mut rest).unwrap();
+        rest
+    }
+
+    /// The lines that are still to come.
+    pub fn rest_lines(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.line()).collect()
     }
 
     pub fn send(&mut self, bytes: &[u8]) {
@@ -122,6 +148,18 @@ impl Daemon {
             assert!(Instant::now() < deadline, "still running after {WATCHDOG:?}");
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// Whether it ends, well, before so long has passed.
+    pub fn ends_within(&mut self, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.success();
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
     }
 
     /// What was logged, once the daemon has ended.

@@ -1,0 +1,255 @@
+//! A bug in one request is that request's alone: it is answered `INTERNAL`, its session is folded anew from its log,
+//! and the daemon serves on (PROTOCOL 5).
+//!
+//! A method is made to panic through what it asks: a storage double whose answers panic, and a file system that does.
+
+use std::io::Write;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+use sessiond::daemon::MemoryStorage;
+use sessiond::log::{Seq, SessionId};
+use sessiond::rpc::storage::{Job, JobResult, Storage, StoreDescription, Ticket, Written};
+use sessiond::rpc::{CanonicalPath, Server, Settings};
+use sessiond::session::Session;
+
+use super::kit::{Says, Store, note, to, turn};
+use crate::wire_support::{Daemon, line};
+
+/// Which question of the server's panics next.
+#[derive(Default)]
+struct Trap {
+    durable: AtomicBool,
+    write: AtomicBool,
+}
+
+/// A store in memory that panics where it is told to.
+struct Trapped {
+    inner: MemoryStorage,
+    trap: Arc<Trap>,
+}
+
+impl Storage for Trapped {
+    fn describe(&self) -> StoreDescription {
+        // As a store on disk, so that the server has something to write.
+        StoreDescription { kind: "jsonl", root: Some("nowhere".to_owned()) }
+    }
+
+    fn start(&mut self, ticket: Ticket, job: Job) {
+        self.inner.start(ticket, job);
+    }
+
+    fn finished(&mut self) -> Option<(Ticket, JobResult)> {
+        self.inner.finished()
+    }
+
+    fn write(&mut self, session: &Session) -> Written {
+        assert!(!self.trap.write.swap(false, Ordering::Relaxed), "a bug with a-secret-payload");
+        self.inner.write(session)
+    }
+
+    fn durable_moved(&mut self) -> Option<(SessionId, Seq)> {
+        self.inner.durable_moved()
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.inner.is_quiet()
+    }
+
+    fn durable(&self, id: &SessionId) -> Option<Seq> {
+        assert!(!self.trap.durable.swap(false, Ordering::Relaxed), "a bug with a-secret-payload");
+        self.inner.durable(id)
+    }
+
+    fn warnings(&self, id: &SessionId) -> Vec<String> {
+        self.inner.warnings(id)
+    }
+}
+
+struct Bench {
+    server: Server,
+    trap: Arc<Trap>,
+    next: u64,
+    notices: Vec<Value>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let trap = Arc::new(Trap::default());
+        let storage = Trapped { inner: MemoryStorage::default(), trap: Arc::clone(&trap) };
+        let settings = Settings { canonical: CanonicalPath(no_path), ..Settings::default() };
+        Self { server: Server::new(settings, Box::new(storage)), trap, next: 0, notices: Vec::new() }
+    }
+
+    /// Several requests in one turn; every one is answered.
+    fn turn(&mut self, requests: &[(&str, Value)]) -> Vec<Value> {
+        let first = self.next;
+        for (method, params) in requests {
+            let line = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
+            self.server.receive(line.to_string().as_bytes());
+            self.next += 1;
+        }
+        self.server.settle();
+        self.server.advance();
+        assert!(self.server.is_idle());
+        let output = std::mem::take(self.server.output().unwrap());
+        assert!(!output.contains("a-secret-payload"), "{output}");
+        let mut answers = vec![Value::Null; requests.len()];
+        for line in output.lines() {
+            let line: Value = serde_json::from_str(line).unwrap();
+            match line["id"].as_u64() {
+                Some(id) => answers[usize::try_from(id - first).unwrap()] = line,
+                None => self.notices.push(line),
+            }
+        }
+        assert!(answers.iter().all(|answer| !answer.is_null()), "{answers:?}");
+        answers
+    }
+
+    fn call(&mut self, method: &str, params: Value) -> Value {
+        self.turn(&[(method, params)]).remove(0)
+    }
+
+    /// All that a reader sees of a session.
+    fn seen(&mut self, session: &str) -> Vec<Value> {
+        let params = json!({"sessionId": session});
+        let reads =
+            ["session/events", "session/messages", "session/surface", "session/request", "session/info"];
+        reads.iter().map(|method| self.call(method, params.clone())["result"].clone()).collect()
+    }
+}
+
+fn no_path(_: &str) -> Option<String> {
+    panic!("a bug with a-secret-payload")
+}
+
+fn is_internal(answer: &Value) {
+    let error = &answer["error"];
+    assert_eq!((&error["code"], &error["data"]["code"]), (&json!(-32603), &json!("INTERNAL")), "{answer}");
+}
+
+#[test]
+fn a_panic_in_a_method_is_that_requests_alone() {
+    let mut bench = Bench::new();
+    bench.call("session/new", json!({"sessionId": "s", "cwd": "/w"}));
+    bench.call("session/append_batch", json!({"sessionId": "s", "events": turn(1, &["c"])}));
+    bench.call("session/fork", json!({"sessionId": "s", "childSessionId": "other"}));
+    let before = bench.seen("s");
+    bench.trap.durable.store(true, Ordering::Relaxed);
+    let answers = bench.turn(&[
+        ("session/append", to("s", &note(1))),
+        ("session/info", json!({"sessionId": "s"})),
+        ("session/append", to("s", &note(2))),
+        ("session/append", to("other", &note(3))),
+    ]);
+    is_internal(&answers[1]);
+    assert_eq!((&answers[0]["result"]["seq"], &answers[2]["result"]["seq"]), (&json!(8), &json!(9)));
+    assert_eq!(answers[3]["result"]["seq"], 9);
+    let after = bench.seen("s");
+    assert_eq!(after[0]["events"].as_array().unwrap()[..8], before[0]["events"].as_array().unwrap()[..]);
+    assert_eq!((&after[1]["messages"], &after[2]["nodes"]), (&before[1]["messages"], &before[2]["nodes"]));
+    // A list by directory asks for the directory.
+    is_internal(&bench.call("session/list", json!({"cwd": "/elsewhere"})));
+    assert_eq!(bench.call("session/list", json!({}))["result"]["sessions"].as_array().unwrap().len(), 2);
+    assert_eq!(bench.call("session/close", json!({"sessionId": "s"}))["result"], json!({}));
+    assert_eq!(bench.call("session/load", json!({"sessionId": "s"}))["result"]["nextSeq"], 10);
+}
+
+#[test]
+fn a_panic_in_a_write_takes_back_what_it_carried() {
+    let mut bench = Bench::new();
+    for id in ["s", "other"] {
+        bench.call("session/new", json!({"sessionId": id}));
+        bench.call("session/append_batch", json!({"sessionId": id, "events": turn(1, &["c"])}));
+    }
+    let before = bench.seen("s");
+    bench.notices.clear();
+    bench.trap.write.store(true, Ordering::Relaxed);
+    let answers = bench.turn(&[
+        ("session/append", to("s", &note(1))),
+        ("session/append", to("s", &note(2))),
+        ("session/append", to("other", &note(3))),
+    ]);
+    is_internal(&answers[0]);
+    is_internal(&answers[1]);
+    assert_eq!(answers[2]["result"]["seq"], 8);
+    let told: Vec<&Value> = bench.notices.iter().map(|notice| &notice["params"]["sessionId"]).collect();
+    assert_eq!(told, ["other"], "what is not kept is not announced");
+    assert_eq!(bench.seen("s"), before);
+    assert_eq!(bench.call("session/append", to("s", &note(1)))["result"]["seq"], 8);
+}
+
+/// The real daemon, over a file system that panics: no payload on stderr, and what was answered is kept.
+#[test]
+fn the_daemon_outlives_a_panic() {
+    let store = Store::new();
+    let plan = tempfile::NamedTempFile::new().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+    command.args(["serve", "--store", &format!("jsonl:{}", store.root().display()), "--log", "trace"]);
+    let mut daemon = Daemon::spawn(command.args(["--fault-file", plan.path().to_str().unwrap()]));
+    daemon.call(0, "session/new", json!({"sessionId": "s", "cwd": "/w"}));
+    daemon.call(1, "session/append", to("s", &note("a-secret-payload 1")));
+    writeln!(plan.as_file(), "write panic").unwrap();
+    is_internal(&daemon.call(2, "session/append", to("s", &note("a-secret-payload 2"))));
+    assert_eq!(daemon.call(3, "session/append", to("s", &note(3)))["result"]["seq"], 1);
+    assert_eq!(daemon.call(4, "session/flush", json!({"sessionId": "s"}))["result"]["durableSeq"], 1);
+    daemon.send(line(5, "session/close", json!({"sessionId": "s"})).as_bytes());
+    daemon.close_stdin();
+    daemon.rest_lines();
+    assert!(daemon.status().success());
+    let log = daemon.log();
+    assert!(log.contains("panicked at") && !log.contains("a-secret-payload"), "{log}");
+    let mut next = store.daemon();
+    next.ok("session/load", json!({"sessionId": "s"}));
+    let held: Vec<Value> = next.events("s").iter().map(|event| event["data"]["n"].clone()).collect();
+    assert_eq!(held, [json!("a-secret-payload 1"), json!(3)]);
+    next.put("s", &[note(4)]);
+}
+
+/// A bug in a job on another thread is its request's alone, too.
+#[test]
+#[ignore = "a job that panics gives no result: its request, its session and the end wait for ever (daemon/jsonl/storage.rs, away)"]
+fn a_panic_in_a_job_is_that_requests_alone() {
+    for (plan_line, method) in [
+        ("read panic", "session/load"),
+        ("read panic", "session/inspect"),
+        ("list_dir panic", "session/list"),
+        ("link panic", "session/fork"),
+        ("sync panic", "session/flush"),
+        ("unlink panic", "session/delete"),
+        ("sync panic", "session/close"),
+    ] {
+        let store = Store::new();
+        let plan = tempfile::NamedTempFile::new().unwrap();
+        let mut daemon =
+            store.daemon_with(&["--fault-file", plan.path().to_str().unwrap(), "--sync-window", "60000"]);
+        for id in ["s", "other"] {
+            daemon.new_with(id, &turn(1, &[]));
+        }
+        if method == "session/load" || method == "session/inspect" {
+            daemon.ok("session/close", json!({"sessionId": "s"}));
+        } else {
+            daemon.ok("session/append", to("s", &note(0))); // something to sync
+        }
+        writeln!(plan.as_file(), "{plan_line}").unwrap();
+        let error = daemon.call(method, json!({"sessionId": "s"})).unwrap_err();
+        match method {
+            // The events are kept, whatever became of the sync: they are written and synced again.
+            "session/flush" => {
+                assert_eq!(
+                    (&error["data"]["code"], &error["data"]["committed"]),
+                    (&json!("STORAGE_FAILED"), &json!(true))
+                );
+                assert_eq!(daemon.ok("session/flush", json!({"sessionId": "s"}))["durableSeq"], 6);
+            }
+            _ => assert_eq!(error["data"]["code"], "INTERNAL", "{method}: {error}"),
+        }
+        daemon.ok("session/append", to("other", &note(1)));
+        let _ = daemon.call("session/load", json!({"sessionId": "s"}));
+        let again = daemon.call("session/inspect", json!({"sessionId": "s"}));
+        assert!(again.is_ok() || method == "session/delete", "{method}: {again:?}");
+        daemon.end();
+    }
+}
