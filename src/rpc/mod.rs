@@ -34,7 +34,7 @@ pub use connection::{DeclaredType, Dialect, Notice, UPDATE};
 pub use envelope::{EnvelopeFault, Incoming, Request};
 pub use error::{Code, WireError};
 pub use methods::METHODS;
-pub use paths::CanonicalPath;
+pub use paths::{CanonicalPath, SamePlace};
 pub use raw::RawJson;
 pub use server::Server;
 pub use service::{Settings, WireLimits};

@@ -2,8 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::failures::failed;
 use super::keeper::{Keeper, Witness};
-use super::storage::{Shared, failed};
+use super::storage::Shared;
 use crate::disk::catalogue::Catalogue;
 use crate::disk::damage::{Place, ReadError, Verdict};
 use crate::disk::delete::{DeleteError, delete as delete_stored, delete_open};
@@ -19,7 +20,7 @@ use crate::disk::write::LogWriter;
 use crate::log::{Log, Offset, SessionId};
 use crate::rpc::results::{LockedBy, Status, TornTail};
 use crate::rpc::storage::{Inspected, ListFacts, Loaded, StorageError, StoredInfo, StoredSummary};
-use crate::session::{Limits, Rules, Session, Vocabulary};
+use crate::session::{Limits, Rules, Vocabulary};
 
 /// What lists have read of logs that have no summary.
 #[derive(Default)]
@@ -45,7 +46,7 @@ pub(super) fn find(
         Ok(scan) => Ok(Some(StoredSummary {
             parent_session: scan.header.parent_session,
             inherited: scan.inherited,
-            next_seq: sink.facts.events,
+            next_seq: sink.facts().events,
         })),
         Err(_) => Ok(Some(blank)),
     }
@@ -255,7 +256,7 @@ fn stored_info(artifact: Artifact, facts: Facts, vocabulary: &Vocabulary) -> Sto
         DiskStatus::Unsupported => (Status::Unsupported, artifact.reason),
     };
     let declared = |name: &String| vocabulary.declared().any(|(declared, _)| declared == name);
-    if let (Status::Ok, Some(name)) = (status, facts.foreign.iter().find(|name| !declared(name))) {
+    if let (Status::Ok, Some(name)) = (status, facts.foreign.names().iter().find(|name| !declared(name))) {
         status = Status::Unsupported;
         reason = Some(format!(
             "it holds events of type {name:?}, which is not known: declare it in eventTypes at initialize"
@@ -264,21 +265,51 @@ fn stored_info(artifact: Artifact, facts: Facts, vocabulary: &Vocabulary) -> Sto
     StoredInfo {
         id: artifact.id,
         header: artifact.header,
-        facts: ListFacts { length: facts.events, last_time: facts.last_time, title: facts.title },
+        facts: ListFacts {
+            length: facts.events,
+            last_time: facts.last_time,
+            title: facts.title,
+            foreign: facts.foreign,
+        },
         status,
         reason,
     }
 }
 
-/// Leaves a summary beside the log of a session that is let go, for cheap lists. Losing it costs a reading.
-pub(super) fn leave_summary(shared: &Shared, file: &SessionFile, session: &Session) {
-    let Some(header_line) = file.header_line() else { return };
-    let mut facts = Facts::default();
-    for event in session.history().log().iter() {
-        facts.note(event);
+/// A summary to be left beside a log, for cheap lists: it is good for the log as long as that has this size.
+pub(super) struct Summary {
+    path: LogPath,
+    header_line: String,
+    size: u64,
+    facts: Facts,
+}
+
+impl Summary {
+    /// The summary of a file that holds exactly what the facts tell; none of one whose header line is not at hand.
+    pub(super) fn of(file: &SessionFile, facts: ListFacts) -> Option<Self> {
+        if facts.length != file.written() {
+            return None;
+        }
+        let ListFacts { length: events, last_time, title, foreign } = facts;
+        Some(Self {
+            path: file.path().clone(),
+            header_line: file.header_line()?.to_owned(),
+            size: file.len(),
+            facts: Facts { events, last_time, title, foreign },
+        })
     }
-    if let Err(error) = write_summary(shared.fs.as_ref(), file.path(), header_line, file.len(), &facts) {
-        tracing::debug!(%error, "no summary was left");
+
+    /// The size of the log that it is good for.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Leaves it. Losing it costs a reading.
+    pub(super) fn leave(&self, shared: &Shared) {
+        let Self { path, header_line, size, facts } = self;
+        if let Err(error) = write_summary(shared.fs.as_ref(), path, header_line, *size, facts) {
+            tracing::debug!(%error, "no summary was left");
+        }
     }
 }
 

@@ -42,12 +42,12 @@ impl Service {
         if let Some(id) = &id {
             self.check_unused(id)?;
         }
-        let now = self.settings.clock.now();
-        let moment = &mut Moment { now, ids: &mut self.settings.ids };
         let id = match id {
             Some(id) => id,
-            None => self.store.mint(moment)?,
+            None => self.mint()?,
         };
+        let now = self.settings.clock.now();
+        let moment = &mut Moment { now, ids: &mut self.settings.ids };
         let header = Header {
             id,
             created_at: created_at.unwrap_or(now.unsigned_abs()),
@@ -91,6 +91,11 @@ impl Service {
             boundary: Boundary { seq: boundary, on_open_turn: policy(params.on_open_turn) },
         };
         let invariants = params.invariants.map(|mode| self.invariants(Some(mode)));
+        let child = match child {
+            // One that will be refused takes no number.
+            None if self.settings.ids.is_fixed() && self.store.snapshot(of).is_ok() => Some(self.mint()?),
+            child => child,
+        };
         let command =
             Command::Fork(Fork { of, child, invariants, ephemeral: params.ephemeral == Some(true) });
         let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
@@ -183,6 +188,7 @@ impl Service {
             inherited: session.inherited_event_count(),
             parent,
             log: session.share_log(),
+            summary: None,
         };
         Some(Job::Publish(id.clone(), Box::new(publication)))
     }
