@@ -12,6 +12,7 @@ mod error;
 pub mod greeting;
 mod methods;
 mod misfit;
+mod overlong;
 pub mod params;
 mod paths;
 mod raw;

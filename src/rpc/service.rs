@@ -33,6 +33,11 @@ pub struct WireLimits {
     pub page_bytes: u64,
 }
 
+impl WireLimits {
+    /// Bytes of a line for what may stand around an event: names, a header with its longest texts, the other members.
+    pub const ROOM: usize = 16 << 10;
+}
+
 impl Default for WireLimits {
     fn default() -> Self {
         Self {

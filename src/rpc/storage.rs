@@ -309,9 +309,13 @@ pub enum StorageError {
         /// What is known of it.
         summary: StoredSummary,
     },
-    /// A limit.
+    /// The log holds what is over a limit here.
     Limit {
-        /// Its name.
+        /// The session.
+        id: SessionId,
+        /// What, and what to do.
+        reason: String,
+        /// The limit's name.
         limit: &'static str,
         /// Its value.
         max: u64,
@@ -383,8 +387,9 @@ impl From<StorageError> for WireError {
                 };
                 error.fact("inheritedEventCount", summary.inherited).fact("nextSeq", summary.next_seq)
             }
-            StorageError::Limit { limit, max } => {
-                let error = Self::new(Code::LimitExceeded, format!("over the limit {limit} of {max}"));
+            StorageError::Limit { id, reason, limit, max } => {
+                let error =
+                    Self::new(Code::LimitExceeded, format!("session {id} cannot be read here: {reason}"));
                 error.text("limit", limit).fact("max", max)
             }
         }

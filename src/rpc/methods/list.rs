@@ -66,8 +66,9 @@ impl Service {
         }
         let limit =
             usize::try_from(params.limit.unwrap_or(self.settings.wire.page_entries)).unwrap_or(usize::MAX);
-        let more = rows.len() > limit;
-        rows.truncate(limit);
+        let fitting = self.fitting(&rows, limit);
+        let more = rows.len() > fitting;
+        rows.truncate(fitting);
         let next_cursor =
             rows.last().filter(|_| more).map(|row| write_cursor(row.time, &row.info.session_id));
         let sessions = rows.into_iter().map(|row| row.info).collect();
@@ -82,6 +83,24 @@ impl Service {
             .filter_map(|session| session.header().cwd.as_deref())
             .for_each(|cwd| place.ask(cwd));
         place
+    }
+
+    /// So many rows, `limit` at most, fit into one answer; one at least.
+    fn fitting(&self, rows: &[Row], limit: usize) -> usize {
+        /// Room for a row's members beside its texts, and for what stands around the list.
+        const AROUND: usize = 512;
+        let most = self.settings.wire.max_message_bytes.saturating_sub(AROUND << 2);
+        let size = |row: &Row| {
+            let info = &row.info;
+            let texts = [&info.title, &info.cwd, &info.parent_session, &info.reason];
+            let texts = texts.into_iter().flatten().chain([&info.session_id]).map(|text| quote(text).len());
+            AROUND + texts.sum::<usize>()
+        };
+        let sizes = rows.iter().take(limit).map(size).scan(0, |sum, size| {
+            *sum += size;
+            Some(*sum)
+        });
+        sizes.take_while(|sum| *sum <= most).count().max(limit.min(1))
     }
 
     fn list_face(&self, list: ListResult) -> Face<ListResult> {
