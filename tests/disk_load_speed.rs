@@ -122,8 +122,11 @@ const ZSTD: &str = "zstd";
 /// Longer than this nobody is waited for.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// A line of the table, and what is measured for it in the folder of the logs.
+type Case = (&'static str, fn(&Path) -> Cost);
+
 /// What is measured in a process of this program's own.
-const CASES: [(&str, fn(&Path) -> Cost); 9] = [
+const CASES: [Case; 9] = [
     ("plain read of the bytes", |dir| plain_read(&dir.join(PLAIN))),
     ("strict scan of each line alone", |dir| scan_alone(&dir.join(PLAIN))),
     ("read, nothing kept", |dir| read(dir, PLAIN, Encoding::Plain, Trivial::default())),

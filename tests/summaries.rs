@@ -37,7 +37,7 @@ impl Store {
     /// The summary, if it is good for the log as it is.
     fn summary(&self, session: &str) -> Option<Facts> {
         let path = Self::path(session);
-        let log = self.disk.content(&path.log()).unwrap();
+        let log = self.disk.content(path.log()).unwrap();
         let line = std::str::from_utf8(&log).unwrap().lines().next().unwrap();
         read_summary(&self.disk, &path, line, log.len() as u64)
     }
