@@ -136,6 +136,14 @@ pub struct SyncDone {
     result: Result<(), SyncError>,
 }
 
+impl SyncDone {
+    /// Whether it went well.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.result.is_ok()
+    }
+}
+
 impl LogWriter {
     /// Takes over a log of `len` bytes (as read under the lock), of which `durable` are known to be on stable storage:
     /// 0 for a log that another process wrote.

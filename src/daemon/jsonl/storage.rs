@@ -219,70 +219,74 @@ impl JsonlStorage {
         self.live.insert(id, Live::Here(Here::new(file)));
     }
 
-    /// Begins to make a session durable, unless that is under way.
+    /// Begins to make a session durable, unless that is under way. The summary that a flush has asked for is left with
+    /// it, once all that it tells of is durable; not if the log has grown since.
     fn sync(&mut self, id: &SessionId) {
-        let Some(here) = self.here(id) else { return };
-        let Some((job, tail)) = here.file.start_sync() else { return };
+        let Some(here) = self.here(id).filter(|here| !here.is_at_work()) else { return };
+        let (size, sync) = (here.file.len(), here.file.start_sync());
+        if sync.is_none() && here.file.durable() < here.file.written() {
+            return; // the next write brings what it needs
+        }
+        let summary = here.summary.take().filter(|summary| summary.size() == size);
+        if summary.is_some() {
+            here.summed = size;
+        }
         let id = id.clone();
-        self.away(move |_| Message::Synced(id, job.run(&mut tail.as_slice())));
+        match (sync, summary) {
+            (Some((job, tail)), summary) => self.away(move |shared| {
+                let done = job.run(&mut tail.as_slice());
+                if let (Some(summary), true) = (summary, done.is_ok()) {
+                    summary.leave(shared);
+                }
+                Message::Synced(id, done)
+            }),
+            (None, Some(summary)) => {
+                here.summing = true;
+                self.away(move |shared| {
+                    summary.leave(shared);
+                    Message::Summed(id)
+                });
+            }
+            (None, None) => {}
+        }
     }
 
     fn synced(&mut self, id: &SessionId, done: SyncDone) {
         let Some(here) = self.here(id) else { return };
         let result = here.file.finish_sync(done);
         let durable = here.file.durable();
-        let mut told = Vec::new();
         match &result {
-            Ok(_) => here.waiters.retain(|(ticket, until)| {
-                let done = *until <= durable;
-                if done {
-                    told.push((*ticket, JobResult::Kept(Ok(durable.last()))));
-                }
-                !done
-            }),
+            Ok(_) => self.moved.extend(durable.last().map(|seq| (id.clone(), seq))),
             Err(error) => {
+                here.summed = 0; // none was left
                 let failed = sync_failed(error);
                 let waiters = std::mem::take(&mut here.waiters);
-                told.extend(
-                    waiters.into_iter().map(|(ticket, _)| (ticket, JobResult::Kept(Err(failed.clone())))),
-                );
+                let told =
+                    waiters.into_iter().map(|(ticket, _)| (ticket, JobResult::Kept(Err(failed.clone()))));
+                self.finished.extend(told);
             }
         }
-        if let (Ok(_), Some(seq)) = (&result, durable.last()) {
-            self.moved.push_back((id.clone(), seq));
-        }
-        self.finished.extend(told);
         self.go_on(id);
     }
 
     /// What comes next for a file whose work has ended. After a failed sync the next write, flush or close tries again.
     fn go_on(&mut self, id: &SessionId) {
         let Some(here) = self.here(id).filter(|here| !here.is_at_work()) else { return };
+        let durable = here.file.durable();
+        let (told, wait) =
+            std::mem::take(&mut here.waiters).into_iter().partition(|(_, until)| *until <= durable);
+        here.waiters = wait;
+        let told: Vec<(Ticket, Offset)> = told;
         // Whoever waits is answered before the file goes.
-        if !here.waiters.is_empty() {
-            return self.sync(id);
-        }
-        match here.leaving.take() {
+        let leaving = if here.waiters.is_empty() { here.leaving.take() } else { None };
+        let waits = !here.waiters.is_empty();
+        self.finished
+            .extend(told.into_iter().map(|(ticket, _)| (ticket, JobResult::Kept(Ok(durable.last())))));
+        match leaving {
             Some(Leaving::Release(ticket, session)) => self.release(ticket, session),
             Some(Leaving::Delete(ticket)) => self.delete(ticket, id.clone()),
-            None => self.leave_summary(id),
-        }
-    }
-
-    /// Leaves the summary that a flush has asked for, once all that it tells of is durable; not if the log has grown
-    /// since, or has that summary already.
-    fn leave_summary(&mut self, id: &SessionId) {
-        let Some(here) = self.here(id).filter(|here| !here.is_at_work()) else { return };
-        let is_due = here.file.durable() >= here.file.written();
-        let Some(summary) = here.summary.take_if(|_| is_due) else { return };
-        let size = here.file.len();
-        if summary.size() == size && here.summed != size {
-            (here.summing, here.summed) = (true, size);
-            let id = id.clone();
-            self.away(move |shared| {
-                summary.leave(shared);
-                Message::Summed(id)
-            });
+            None if waits => self.sync(id),
+            None => {}
         }
     }
 
@@ -385,14 +389,14 @@ impl Storage for JsonlStorage {
             Job::Sync(id, facts) => match self.here(&id) {
                 None => self.finish(ticket, JobResult::Kept(Ok(None))),
                 Some(here) => {
-                    if let Some(facts) = facts {
-                        here.summary = Summary::of(&here.file, *facts);
-                    }
+                    let summed = here.summed;
+                    let summary = facts.and_then(|facts| Summary::of(&here.file, *facts));
+                    let summary = summary.filter(|summary| summary.size() != summed);
                     let (written, durable) = (here.file.written(), here.file.durable());
-                    if durable >= written {
+                    if durable >= written && summary.is_none() {
                         self.finish(ticket, JobResult::Kept(Ok(durable.last())));
-                        self.leave_summary(&id);
                     } else {
+                        here.summary = summary.or(here.summary.take());
                         here.waiters.push((ticket, written));
                         self.sync(&id);
                     }
