@@ -258,7 +258,7 @@ impl JsonlStorage {
         match &result {
             Ok(_) => self.moved.extend(durable.last().map(|seq| (id.clone(), seq))),
             Err(error) => {
-                here.summed = 0; // none was left
+                (here.summary, here.summed) = (None, 0); // who asked for one is refused
                 let failed = sync_failed(error);
                 let waiters = std::mem::take(&mut here.waiters);
                 let told =
@@ -271,6 +271,10 @@ impl JsonlStorage {
 
     /// What comes next for a file whose work has ended. After a failed sync the next write, flush or close tries again.
     fn go_on(&mut self, id: &SessionId) {
+        // A flush that came during a sync has its summary still to be left.
+        if self.here(id).is_some_and(|here| here.summary.is_some()) {
+            self.sync(id);
+        }
         let Some(here) = self.here(id).filter(|here| !here.is_at_work()) else { return };
         let durable = here.file.durable();
         let (told, wait) =
