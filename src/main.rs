@@ -21,12 +21,12 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+/// Exit code of flags that do not fit together, as of those that do not parse.
+const WRONG_USAGE: u8 = 2;
 /// Exit code of a daemon that could not start.
 const COULD_NOT_START: u8 = 3;
 /// Log text that may wait for a slow stderr, in bytes.
 const LOG_CAPACITY: usize = 1 << 20;
-/// Room in a line for what stands around an event.
-const ENVELOPE_ROOM: usize = 8 << 10;
 
 /// Keeps event-sourced agent sessions and speaks JSON-RPC over stdio.
 #[derive(Parser)]
@@ -97,22 +97,22 @@ enum InvariantsArg {
 
 #[derive(Args)]
 struct LimitArgs {
-    /// Bytes of a line, in or out.
-    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = at_least::<64, { 1 << 30 }>)]
+    /// Bytes of a line, in or out; 64 KiB at least.
+    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = at_least::<{ 64 << 10 }, { 1 << 30 }>)]
     max_message_bytes: usize,
-    /// Bytes of one encoded event; by default 16 MiB, or what fits into a line.
-    #[arg(long, value_name = "BYTES", value_parser = at_least::<64, { 1 << 30 }>)]
+    /// Bytes of one encoded event; 4 KiB at least, and 16 KiB less than a line at most; by default 16 MiB, or what fits.
+    #[arg(long, value_name = "BYTES", value_parser = at_least::<{ 4 << 10 }, { 1 << 30 }>)]
     max_event_bytes: Option<usize>,
-    /// Nesting in an event's data.
-    #[arg(long, value_name = "LEVELS", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    max_depth: u32,
-    /// Bytes of unread output before input is no longer read.
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = at_least::<4096, { 1 << 40 }>)]
+    /// Nesting in an event's data; 8 at least, which messages need.
+    #[arg(long, value_name = "LEVELS", default_value_t = 1_000, value_parser = at_least::<8, 10_000>)]
+    max_depth: usize,
+    /// Bytes of unread output before input is no longer read; 4 KiB at least.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = at_least::<{ 4 << 10 }, { 1 << 40 }>)]
     max_queued_bytes: usize,
-    /// Events of one batch.
+    /// Events of one batch; 1 at least.
     #[arg(long, value_name = "EVENTS", default_value_t = 10_000, value_parser = at_least::<1, { 1 << 30 }>)]
     max_batch_events: usize,
-    /// Sessions live at once.
+    /// Sessions live at once; 1 at least.
     #[arg(long, value_name = "SESSIONS", default_value_t = 10_000, value_parser = at_least::<1, { 1 << 30 }>)]
     max_live_sessions: usize,
 }
@@ -167,6 +167,13 @@ fn write_schema(out: Option<&Path>) -> std::io::Result<()> {
 }
 
 fn run_serve(args: ServeArgs) -> ExitCode {
+    let settings = match settings(&args) {
+        Ok(settings) => settings,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            return ExitCode::from(WRONG_USAGE);
+        }
+    };
     let stdio = match take_stdio() {
         Ok(stdio) => stdio,
         Err(error) => return could_not_start(&error),
@@ -184,7 +191,7 @@ fn run_serve(args: ServeArgs) -> ExitCode {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(%place, "panicked at");
     }));
-    let code = match start(args, stdio) {
+    let code = match start(args, settings, stdio) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(%error, "sessiond could not start or go on");
@@ -195,8 +202,11 @@ fn run_serve(args: ServeArgs) -> ExitCode {
     code
 }
 
-fn start(args: ServeArgs, stdio: sessiond::stdio::Stdio) -> Result<(), Box<dyn std::error::Error>> {
-    let settings = settings(&args)?;
+fn start(
+    args: ServeArgs,
+    settings: Settings,
+    stdio: sessiond::stdio::Stdio,
+) -> Result<(), Box<dyn std::error::Error>> {
     let recorder = args.record.as_deref().map(record_to).transpose()?;
     match StoreChoice::resolve(args.store.as_deref())? {
         StoreChoice::Memory => serve(stdio, settings, |_, _| Box::new(MemoryStorage::default()), recorder)?,
@@ -246,12 +256,14 @@ fn record_to(file: &Path) -> Result<Recorder, Box<dyn std::error::Error>> {
 fn settings(args: &ServeArgs) -> Result<Settings, String> {
     let limits = &args.limits;
     // An event must fit into the line that announces it.
-    let room = limits.max_message_bytes.saturating_sub(ENVELOPE_ROOM).max(limits.max_message_bytes / 2);
+    let room = limits.max_message_bytes.saturating_sub(WireLimits::ROOM);
     let max_event_bytes = limits.max_event_bytes.unwrap_or((16 << 20).min(room));
     if max_event_bytes > room {
         return Err(format!(
-            "--max-event-bytes {max_event_bytes} does not fit into a line of --max-message-bytes {}",
-            limits.max_message_bytes
+            "--max-event-bytes {max_event_bytes} does not fit into a line of --max-message-bytes {}, which needs \
+             {} bytes around it: give at most {room}, or a larger --max-message-bytes",
+            limits.max_message_bytes,
+            WireLimits::ROOM
         ));
     }
     Ok(Settings {
@@ -261,7 +273,7 @@ fn settings(args: &ServeArgs) -> Result<Settings, String> {
         },
         limits: Limits {
             max_event_bytes,
-            max_depth: limits.max_depth,
+            max_depth: u32::try_from(limits.max_depth).unwrap_or(u32::MAX),
             max_batch_events: limits.max_batch_events,
             max_live_sessions: limits.max_live_sessions,
         },

@@ -91,13 +91,18 @@ fn publishing_survives_a_fault_at_every_operation() {
 }
 
 #[test]
-fn a_name_that_can_be_neither_kept_nor_taken_back_is_said_so() {
+fn a_name_that_can_be_neither_kept_nor_taken_back_is_settled_by_a_sync() {
     let store = store();
     store.faults.fail(Some(Op::SyncDir), 2, Effect::Errno("EIO"));
     // The first removal is that of a stale hint.
     store.faults.fail(Some(Op::Unlink), 1, Effect::Errno("EIO"));
-    assert!(matches!(store.publish(), Err(PublishError::Unsettled { .. })));
-    assert_eq!(store.content(), FIRST);
+    let mut writer = store.publish().unwrap();
+    assert_eq!((store.content().as_slice(), writer.is_settled()), (FIRST, false));
+    store.faults.fail(Some(Op::SyncDir), 0, Effect::Errno("EIO"));
+    assert!(writer.sync(|_| std::io::empty()).is_err());
+    assert!(!writer.is_settled());
+    writer.sync(|_| std::io::empty()).unwrap();
+    assert!(writer.is_settled());
 }
 
 #[test]

@@ -189,25 +189,114 @@ fn a_failed_sync_retracts_nothing_and_is_made_up_for() {
 }
 
 #[test]
-fn a_close_whose_sync_fails_tries_again_and_says_so() {
+fn a_close_that_fails_leaves_the_session_live_until_it_can_be_promised() {
+    let runtime = runtime();
+    let mut bench = Bench::new(&runtime);
+    let opened = bench.local.ok("session/new", json!({"sessionId": "s"}));
+    bench.local.ok("session/append", append("s", &note(0)));
+    bench.fail(Op::Sync, "EIO"); // behind the append
+    bench.local.ok("session/append", append("s", &note(1)));
+    bench.local.notices.clear();
+    for _ in 0..3 {
+        bench.fail(Op::Sync, "EIO");
+        assert_eq!(refusal(bench.local.call("session/close", json!({"sessionId": "s"})))["committed"], true);
+        assert_eq!(bench.notices_of("session/disposed"), [] as [Value; 0]);
+        let info = bench.local.ok("session/info", json!({"sessionId": "s"}));
+        assert_eq!((&info["instanceId"], &info["durableSeq"]), (&opened["instanceId"], &json!(0)));
+    }
+    // What the failed syncs may have lost is written again from memory, which is why it had to stay.
+    let _ = bench.faults.take_done();
+    bench.local.ok("session/close", json!({"sessionId": "s"}));
+    let done: Vec<Op> =
+        bench.faults.take_done().into_iter().filter(|op| matches!(op, Op::WriteAt | Op::Sync)).collect();
+    assert_eq!(done, [Op::WriteAt, Op::Sync]);
+    assert_eq!(bench.notices_of("session/disposed").len(), 1);
+    bench.local.ok("session/load", json!({"sessionId": "s"}));
+    assert_eq!(bench.local.events("s").len(), 2);
+    // At the end of the input nobody can ask again: it is tried twice.
+    bench.fail(Op::Sync, "EIO");
+    bench.local.ok("session/append", append("s", &note(2)));
+    bench.fail(Op::Sync, "EIO");
+    let Bench { disk, local, .. } = bench;
+    local.end();
+    let mut bench = Bench::on(disk, &runtime);
+    bench.local.ok("session/load", json!({"sessionId": "s"}));
+    assert_eq!(bench.local.events("s").len(), 3);
+}
+
+#[test]
+fn a_close_lets_go_of_a_log_that_another_program_changed() {
     let runtime = runtime();
     let mut bench = Bench::new(&runtime);
     bench.local.ok("session/new", json!({"sessionId": "s"}));
     bench.local.ok("session/append", append("s", &note(0)));
-    for failures in 1..=2 {
-        bench.fail(Op::Sync, "EIO"); // behind the append
-        bench.local.ok("session/append", append("s", &note(failures)));
-        for _ in 0..failures {
-            bench.fail(Op::Sync, "EIO");
-        }
-        let closed = bench.local.call("session/close", json!({"sessionId": "s"}));
-        match failures {
-            1 => drop(closed.unwrap()),
-            _ => assert_eq!(refusal(closed)["committed"], true),
-        }
-        // Either way it is let go of, and whole.
-        bench.local.ok("session/load", json!({"sessionId": "s"}));
-        assert_eq!(bench.local.events("s").len(), 1 + failures);
+    let path = bench.disk.paths().into_iter().find(|path| path.ends_with("s/session.jsonl")).unwrap();
+    let file = sessiond::disk::fs::FileSystem::open_append(&bench.disk, &path).unwrap();
+    let whole = bench.disk.content(&path).unwrap().len() as u64;
+    bench.fail(Op::Sync, "EIO");
+    bench.local.ok("session/append", append("s", &note(1)));
+    file.set_len(whole).unwrap();
+    bench.local.notices.clear();
+    let flushed = bench.local.call("session/flush", json!({"sessionId": "s"}));
+    assert_eq!(refusal(flushed)["reason"], "changed_outside");
+    let closed = bench.local.call("session/close", json!({"sessionId": "s"}));
+    assert_eq!(refusal(closed)["reason"], "changed_outside");
+    assert_eq!(bench.notices_of("session/disposed").len(), 1);
+    bench.local.ok("session/load", json!({"sessionId": "s"}));
+    assert_eq!(bench.local.events("s").len(), 1);
+}
+
+#[test]
+fn a_name_that_is_in_doubt_is_settled_by_a_later_sync() {
+    let runtime = runtime();
+    let mut bench = Bench::new(&runtime);
+    bench.local.ok("session/new", json!({"sessionId": "warm"}));
+    bench.local.ok("session/append", append("warm", &note(0)));
+    // The directory's sync fails so often, and the name cannot be taken back.
+    let doubt = |bench: &Bench, syncs: usize| {
+        (0..syncs).for_each(|_| bench.faults.fail(Some(Op::SyncDir), 1, Effect::Errno("EIO")));
+        // The first removal is that of a stale hint.
+        bench.faults.fail(Some(Op::Unlink), 1, Effect::Errno("EIO"));
+    };
+    let append_of = |session: &str, n: u64, durable: bool| {
+        let mut params = append(session, &note(n));
+        (params["durable"], params["expectedSeq"]) = (json!(durable), json!(n));
+        ("session/append", params)
+    };
+    // A first append: its log is there, whole and locked. Only what promises stable storage is refused.
+    bench.local.ok("session/new", json!({"sessionId": "s"}));
+    doubt(&bench, 2);
+    let mut answers = bench.local.turn(&[append_of("s", 0, false), append_of("s", 1, true)]);
+    assert_eq!(refusal(answers.remove(1))["committed"], true);
+    assert_eq!(answers.remove(0).unwrap()["seq"], 0);
+    assert_eq!(bench.local.ok("session/info", json!({"sessionId": "s"}))["durableSeq"], Value::Null);
+    bench.fail(Op::SyncDir, "EIO");
+    let flushed = bench.local.call("session/flush", json!({"sessionId": "s"}));
+    assert_eq!(refusal(flushed)["committed"], true);
+    let (method, again) = append_of("s", 1, true);
+    let _ = bench.faults.take_done();
+    assert_eq!(bench.local.ok(method, again)["duplicate"], true);
+    assert!(bench.faults.take_done().contains(&Op::SyncDir), "the name is made durable");
+    assert_eq!(bench.local.ok("session/info", json!({"sessionId": "s"}))["durableSeq"], 1);
+    assert_eq!(bench.stored("s"), [note(0), note(1)]);
+    // One more try goes well: nobody is told.
+    bench.local.ok("session/new", json!({"sessionId": "t"}));
+    doubt(&bench, 1);
+    let (method, first) = append_of("t", 0, true);
+    assert_eq!(bench.local.ok(method, first)["seq"], 0);
+    // A fork is not live after a refusal; asked for again, it is seen to have worked, and it loads.
+    doubt(&bench, 2);
+    let fork = json!({"sessionId": "s", "childSessionId": "c"});
+    assert_eq!(refusal(bench.local.call("session/fork", fork.clone()))["committed"], true);
+    let taken = bench.local.call("session/fork", fork).unwrap_err();
+    assert_eq!(taken["data"]["code"], "SESSION_ALREADY_EXISTS");
+    assert_eq!((&taken["data"]["parentSession"], &taken["data"]["nextSeq"]), (&json!("s"), &json!(3)));
+    bench.local.ok("session/load", json!({"sessionId": "c"}));
+    bench.local.ok("session/append", append("c", &note(3)));
+    bench = bench.restart(true);
+    for (session, count) in [("s", 2), ("t", 1), ("c", 4)] {
+        bench.local.ok("session/load", json!({"sessionId": session}));
+        assert_eq!(bench.local.events(session).len(), count);
     }
 }
 

@@ -237,3 +237,19 @@ fn equality_but_for_one_member() {
     assert!(!equal(json("null"), json("0")));
     assert!(!equal(json(r#"{"a":1}"#), json(r#"{"b":1}"#)));
 }
+
+/// A text is read once and not once a level, or this takes a thousand times as long.
+#[test]
+fn equality_of_what_lies_deep() {
+    let deep = |space: &str, inner: &str| {
+        let (open, close) = (format!("{{{space}\"k\":[1,"), format!("],{space}\"z\":null}}"));
+        format!("{}{inner}{}", open.repeat(450), close.repeat(450))
+    };
+    let long = "x".repeat(1 << 20);
+    let (a, b) = (deep("", &format!("\"{long}a\"")), deep(" ", &format!("\"{long}\\u0061\"")));
+    assert!(equal(json(&a), json(&b)));
+    assert!(!equal(json(&a), json(&deep(" ", &format!("\"{long}b\"")))));
+    let path: Vec<_> = ["k", "1"].repeat(450);
+    assert!(equal_except(json(&a), json(&deep(" ", "{}")), &path));
+    assert!(!equal_except(json(&a), json(&deep(" ", "{}")), &path[1..]));
+}

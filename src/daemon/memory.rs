@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::log::{Header, Log, Offset, Seq, SessionId};
+use crate::log::{Header, Offset, Seq, SessionId};
 use crate::rpc::results::Status;
 use crate::rpc::storage::{
-    Inspected, Job, JobResult, ListFacts, Loaded, Storage, StorageError, StoreDescription, StoredInfo,
-    StoredSummary, Ticket, Written,
+    Inspected, Job, JobResult, ListFacts, Listed, Loaded, Storage, StorageError, StoreDescription,
+    StoredInfo, StoredSummary, Ticket, Written,
 };
 use crate::session::{History, Rules, Session};
 
@@ -53,19 +53,12 @@ impl MemoryStorage {
     }
 
     fn list(&self) -> Vec<StoredInfo> {
-        let info = |kept: &Kept| {
-            let (log, activity): (&Log, _) = (kept.history.log(), &kept.history.view().activity);
-            StoredInfo {
-                id: kept.header.id.as_str().to_owned(),
-                header: Some(kept.header.clone()),
-                facts: ListFacts {
-                    length: log.len(),
-                    last_time: activity.last_time(log),
-                    title: activity.title(log).map(|title| title.lossy().into_owned()),
-                },
-                status: Status::Ok,
-                reason: None,
-            }
+        let info = |kept: &Kept| StoredInfo {
+            id: kept.header.id.as_str().to_owned(),
+            header: Some(kept.header.clone()),
+            facts: ListFacts::of(&kept.history),
+            status: Status::Ok,
+            reason: None,
         };
         self.kept.values().map(info).collect()
     }
@@ -91,8 +84,12 @@ impl Storage for MemoryStorage {
                 JobResult::Loaded(self.load(id, Rules { vocabulary: &vocabulary, limits: &limits }))
             }
             Job::Inspect { id, .. } => JobResult::Inspected(self.inspect(id)),
-            Job::List(_) => JobResult::Listed(Ok(self.list())),
-            Job::Publish(..) | Job::Sync(_) | Job::Abandon(_) => JobResult::Kept(Ok(None)),
+            Job::List(_, place) => JobResult::Listed(Ok(Listed::new(self.list(), place))),
+            Job::LookUp(mut place) => {
+                place.look_up();
+                JobResult::LookedUp(place)
+            }
+            Job::Publish(..) | Job::Sync(..) | Job::Abandon(_) => JobResult::Kept(Ok(None)),
             Job::Release(session) => {
                 let (header, inherited, history) = session.into_parts();
                 self.kept.insert(header.id.clone(), Kept { header, inherited, history });

@@ -99,7 +99,7 @@ impl Catalogue {
                 let failure = scan
                     .failure()
                     .map(|problem| (problem.damage.verdict(), problem.class(), problem.to_string()));
-                let read = Read { facts: sink.facts, failure };
+                let read = Read { facts: sink.facts(), failure };
                 let facts = read.show(artifact);
                 self.known.insert(revision, read);
                 facts

@@ -26,7 +26,7 @@ pub enum Piece<'a> {
     },
 }
 
-/// Why a log was not published. Except for [`AlreadyExists`](Self::AlreadyExists) and
+/// Why a log was not published, or not replaced. Except for [`AlreadyExists`](Self::AlreadyExists) and
 /// [`Unsettled`](Self::Unsettled) there is no log of that name afterwards.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
@@ -52,7 +52,7 @@ pub enum PublishError {
     /// The new file could not be locked.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The log has its name, which could neither be made durable nor be taken back.
+    /// A log was replaced, and its name could not be made durable.
     #[error(
         "the session is stored but may not survive power loss ({source}): load it, or delete it and try again"
     )]
@@ -76,6 +76,8 @@ impl Publisher {
     }
 
     /// Makes a log with the given content and returns its writer; name and content are durable and locked for `me`.
+    /// A name that could neither be made durable nor be taken back is the writer's to settle
+    /// ([`LogWriter::is_settled`]).
     ///
     /// The content goes to a temporary file, which is synced, locked and then linked to its final name. So nobody
     /// ever sees a part of it, and of two processes that create the same log one gets
@@ -101,7 +103,10 @@ impl Publisher {
                 // Nobody else can have added anything, we hold the lock: take the name back.
                 Err(source) => match self.fs.unlink(&log) {
                     Ok(()) => Err(PublishError::Io { step: "sync the directory", source }),
-                    Err(_) => Err(PublishError::Unsettled { source }),
+                    // The log is there, whole and ours: only power loss may still take it.
+                    Err(_) => {
+                        Ok(LogWriter::new(lock, len, len).unsettled(Arc::clone(&self.fs), path.session_dir()))
+                    }
                 },
             }
         });

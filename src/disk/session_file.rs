@@ -82,17 +82,21 @@ pub struct SessionFile {
 }
 
 impl SessionFile {
-    /// The file of a log that was just published with `written` events, all durable. `header` is the length of its
-    /// first line, line end included.
+    /// The file of a log that was just published with `written` events, all durable if its name is. `header` is the
+    /// length of its first line, line end included.
     pub fn published(
         fs: Arc<dyn FileSystem>,
         path: LogPath,
-        writer: LogWriter,
+        mut writer: LogWriter,
         written: Offset,
         header: u64,
     ) -> Self {
         let mend = Mend::default();
-        Self::new(fs, path, writer, (written, written), mend, Some(header))
+        let durable = if writer.is_settled() { written } else { Offset::ZERO };
+        if durable < written {
+            writer.doubt(header);
+        }
+        Self::new(fs, path, writer, (written, durable), mend, Some(header))
     }
 
     /// The file of a log that was read up to `stored` events, of which `durable` are known to be on stable storage.

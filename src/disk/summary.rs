@@ -11,16 +11,13 @@ use super::fs::{FileSystem, read_full};
 use super::paths::LogPath;
 use super::read::{Sink, StoredEvent};
 use crate::json::{Json, Type, quote_into};
-use crate::log::{Event, Kind, Offset};
+use crate::log::{ForeignTypes, Kind, LastActive, Offset};
 
 /// The summary's name in the session directory.
 pub(super) const SUMMARY_FILE: &str = "session.summary.json";
 
 /// Longer summaries are not read, and not written.
 const MAX_BYTES: usize = 64 << 10;
-/// Types that the loading side may not know are named up to this many.
-const MAX_FOREIGN: usize = 8;
-
 /// What a list shows of a log (PROTOCOL 3, Listing).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -30,59 +27,40 @@ pub struct Facts {
     pub last_time: Option<i64>,
     /// The last title.
     pub title: Option<String>,
-    /// Types outside the vocabulary that are not marked ignorable, as far as they are few: the log loads only where
-    /// all of them are declared. Retired types are among them.
-    pub foreign: Vec<String>,
-}
-
-impl Facts {
-    /// Follows one event.
-    pub fn note(&mut self, event: Event<'_>) {
-        let ignorable = event.kind() == Kind::Other && event.ignorable();
-        self.follow(event.kind(), event.time(), event.data(), ignorable, || {
-            event.type_text().lossy().into_owned()
-        });
-    }
-
-    fn follow(
-        &mut self,
-        kind: Kind,
-        time: i64,
-        data: Json<'_>,
-        ignorable: bool,
-        name: impl FnOnce() -> String,
-    ) {
-        self.events = self.events.plus(1);
-        match kind {
-            Kind::SessionTitle => {
-                let title = data.get("title").and_then(Json::as_str).filter(|title| !title.is_empty());
-                self.title = title.map(|title| title.lossy().into_owned());
-            }
-            Kind::SessionTitleLlmRequest => {}
-            _ => self.last_time = Some(time),
-        }
-        if kind == Kind::Other && !ignorable && self.foreign.len() < MAX_FOREIGN {
-            let name = name();
-            if !self.foreign.contains(&name) {
-                self.foreign.push(name);
-            }
-        }
-    }
+    /// Types outside the vocabulary that are not marked ignorable, retired ones among them.
+    pub foreign: ForeignTypes,
 }
 
 /// Gathers facts from a log that is read; keeps no event and validates none.
 #[derive(Debug, Default)]
 pub struct FactsSink {
+    facts: Facts,
+    last: LastActive<i64>,
+}
+
+impl FactsSink {
     /// What was found so far.
-    pub facts: Facts,
+    #[must_use]
+    pub fn facts(&self) -> Facts {
+        Facts { last_time: self.last.get(), ..self.facts.clone() }
+    }
 }
 
 impl Sink for FactsSink {
     fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused> {
-        let draft = event.draft;
-        self.facts.follow(draft.kind, event.time, draft.data, draft.ignorable, || {
-            draft.type_text.lossy().into_owned()
-        });
+        let (draft, facts) = (event.draft, &mut self.facts);
+        facts.events = facts.events.plus(1);
+        match draft.kind {
+            Kind::SessionTitle => {
+                let title = draft.data.get("title").and_then(Json::as_str).filter(|title| !title.is_empty());
+                facts.title = title.map(|title| title.lossy().into_owned());
+            }
+            Kind::Other if !draft.ignorable => {
+                facts.foreign.note(|| draft.type_text.lossy().into_owned());
+            }
+            _ => {}
+        }
+        self.last.follow(draft.kind, event.time, || event.time, draft.data);
         Ok(())
     }
 
@@ -153,7 +131,7 @@ fn encode(header_line: &str, size: u64, facts: &Facts) -> String {
         quote_into(title, &mut out);
     }
     out.push_str(",\"foreign\":[");
-    for (index, name) in facts.foreign.iter().enumerate() {
+    for (index, name) in facts.foreign.names().iter().enumerate() {
         out.push_str(if index == 0 { "" } else { "," });
         quote_into(name, &mut out);
     }
@@ -175,7 +153,7 @@ fn decode(text: &str, header_line: &str, size: u64) -> Option<Facts> {
             None => None,
             Some(title) => Some(title.as_str()?.decode()?.into_owned()),
         },
-        foreign: names.collect::<Option<Vec<_>>>()?,
+        foreign: names.collect::<Option<ForeignTypes>>()?,
     };
     of_this_log.then_some(facts)
 }
@@ -190,7 +168,7 @@ mod tests {
             events: Offset::new(12).unwrap_or_default(),
             last_time: Some(-5),
             title: Some("a \"b\"\u{2028}\n".to_owned()),
-            foreign: vec!["x/y".to_owned()],
+            foreign: ForeignTypes::from_iter(["x/y".to_owned()]),
         };
         let header = r#"{"type":"session","id":"a\u0000"}"#;
         for facts in [facts, Facts::default()] {

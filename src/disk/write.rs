@@ -6,9 +6,10 @@
 
 use std::io::{self, Read};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::fs::File;
+use super::fs::{File, FileSystem};
 use super::lock::Lock;
 
 /// Why bytes were not added. Nothing of them counts as written, and the same append may be tried again.
@@ -93,6 +94,15 @@ pub struct LogWriter {
     /// A sync failed: the kernel may have dropped the tail and call it clean.
     must_rewrite: bool,
     syncing: bool,
+    /// The log's name is not durable yet.
+    name: Option<Name>,
+}
+
+/// A name that a sync has to make durable.
+#[derive(Clone)]
+struct Name {
+    fs: Arc<dyn FileSystem>,
+    dir: PathBuf,
 }
 
 /// The answer to [`LogWriter::start_sync`].
@@ -115,6 +125,7 @@ pub struct SyncJob {
     to: u64,
     cuts: u64,
     rewrite: bool,
+    name: Option<Name>,
 }
 
 /// A sync that has ended.
@@ -123,6 +134,14 @@ pub struct SyncDone {
     to: u64,
     cuts: u64,
     result: Result<(), SyncError>,
+}
+
+impl SyncDone {
+    /// Whether it went well.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.result.is_ok()
+    }
 }
 
 impl LogWriter {
@@ -140,7 +159,24 @@ impl LogWriter {
             durable_cuts,
             must_rewrite: false,
             syncing: false,
+            name: None,
         }
+    }
+
+    /// The same for a log whose name in `dir` is not durable yet: its syncs make that durable, too.
+    pub(super) fn unsettled(self, fs: Arc<dyn FileSystem>, dir: PathBuf) -> Self {
+        Self { name: Some(Name { fs, dir }), ..self }
+    }
+
+    /// Whether the log's name is durable.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.name.is_none()
+    }
+
+    /// Takes what is behind the first `len` bytes as not durable: without its name nothing is.
+    pub(super) fn doubt(&mut self, len: u64) {
+        self.durable = self.durable.min(len);
     }
 
     /// The committed length in bytes.
@@ -251,7 +287,8 @@ impl LogWriter {
         if self.syncing {
             return SyncStart::Busy;
         }
-        if self.durable == self.len && self.durable_cuts == self.cuts && !self.must_rewrite {
+        let in_doubt = self.must_rewrite || !self.is_settled();
+        if self.durable == self.len && self.durable_cuts == self.cuts && !in_doubt {
             return SyncStart::Nothing;
         }
         self.syncing = true;
@@ -261,6 +298,7 @@ impl LogWriter {
             to: self.len,
             cuts: self.cuts,
             rewrite: self.must_rewrite,
+            name: self.name.clone(),
         })
     }
 
@@ -272,7 +310,7 @@ impl LogWriter {
         self.syncing = false;
         match done.result {
             Ok(()) => {
-                self.must_rewrite = false;
+                (self.must_rewrite, self.name) = (false, None);
                 self.durable = done.to;
                 self.durable_cuts = done.cuts;
                 Ok(self.durable)
@@ -318,6 +356,8 @@ impl SyncJob {
     pub fn run(self, tail: &mut dyn Read) -> SyncDone {
         let result = if self.rewrite { self.rewrite(tail) } else { Ok(()) };
         let result = result.and_then(|()| self.file.sync_data().map_err(SyncError::Failed));
+        let name = || self.name.as_ref().map_or(Ok(()), |Name { fs, dir }| fs.sync_dir(dir));
+        let result = result.and_then(|()| name().map_err(SyncError::Failed));
         SyncDone { to: self.to, cuts: self.cuts, result }
     }
 

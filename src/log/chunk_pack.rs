@@ -38,19 +38,10 @@ impl<'a> Delta<'a> {
             let [_, index, piece] = exactly(chunk, ["type", "index", own])?;
             (index, None, None, piece)
         };
-        let numbers = [turn, step, index].iter().all(|value| value.kind() == Type::Number);
-        let strings = [id, name, Some(piece)].iter().flatten().all(|value| value.kind() == Type::String);
-        if !numbers || !strings {
+        let common = Common::of(tag, [turn, step, index], id, name).ok()?;
+        if piece.kind() != Type::String {
             return None;
         }
-        let common = Common {
-            tag,
-            turn: turn.text(),
-            step: step.text(),
-            index: index.text(),
-            id: id.map(Json::text),
-            name: name.map(Json::text),
-        };
         Some(Self { common, seq: seq.as_safe_uint()?, time: time.as_safe_int()?, piece: piece.text() })
     }
 

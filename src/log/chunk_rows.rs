@@ -70,7 +70,24 @@ pub(super) struct Common<'a> {
     pub(super) name: Option<&'a str>,
 }
 
-impl Common<'_> {
+impl<'a> Common<'a> {
+    /// What these values say: strings, then numbers.
+    pub(super) fn of(
+        tag: Tag,
+        [turn, step, index]: [Json<'a>; 3],
+        id: Option<Json<'a>>,
+        name: Option<Json<'a>>,
+    ) -> Result<Self, RowRule> {
+        if [id, name].iter().flatten().any(|value| value.kind() != Type::String) {
+            return Err(RowRule::IdName);
+        }
+        if [turn, step, index].iter().any(|value| value.kind() != Type::Number) {
+            return Err(RowRule::TurnStepIndex);
+        }
+        let (id, name) = (id.map(Json::text), name.map(Json::text));
+        Ok(Self { tag, turn: turn.text(), step: step.text(), index: index.text(), id, name })
+    }
+
     pub(super) fn put_id_and_name(&self, out: &mut String) {
         for (member, text) in [(",\"id\":", self.id), (",\"name\":", self.name)] {
             if let Some(text) = text {
@@ -198,12 +215,7 @@ impl<'a> ChunkRow<'a> {
             let found = exactly(data, ["turn", "step", "index", "dt", payload]);
             (None, None, found.ok_or(RowRule::DataKeys)?)
         };
-        if [id, name].iter().flatten().any(|value| value.kind() != Type::String) {
-            return Err(RowRule::IdName);
-        }
-        if [turn, step, index].iter().any(|value| value.kind() != Type::Number) {
-            return Err(RowRule::TurnStepIndex);
-        }
+        let common = Common::of(tag, [turn, step, index], id, name)?;
         let mut count = 0;
         for piece in pieces.elements() {
             count += 1;
@@ -215,14 +227,6 @@ impl<'a> ChunkRow<'a> {
             return Err(RowRule::Payload); // no array, or an empty one
         }
         Self::check_gaps(seq0, time0, dt, count)?;
-        let common = Common {
-            tag,
-            turn: turn.text(),
-            step: step.text(),
-            index: index.text(),
-            id: id.map(Json::text),
-            name: name.map(Json::text),
-        };
         let first = Seq::new(seq0).ok_or(RowRule::Seq0)?;
         Ok(Self { common, first, time0, dt, pieces, count, loose })
     }

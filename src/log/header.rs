@@ -197,7 +197,8 @@ pub struct HeaderMeta {
 }
 
 impl HeaderMeta {
-    const MEMBERS: [&str; 8] = [
+    /// The members that it may have.
+    pub const MEMBERS: [&str; 8] = [
         "parentSession",
         "seedLength",
         "cwd",

@@ -11,6 +11,7 @@ mod event;
 mod header;
 mod header_line;
 mod kind;
+mod listing;
 #[allow(clippy::module_inception)]
 mod log;
 mod segment;
@@ -24,6 +25,7 @@ pub use event::Event;
 pub use header::{Header, HeaderError, HeaderMeta};
 pub use header_line::{HeaderLineError, HeaderLineFault, header_line, parse_header_line};
 pub use kind::Kind;
+pub use listing::{ForeignTypes, LastActive};
 pub use log::{Finder, Log, Range};
 pub use segment::Lines;
 pub use seq::{Offset, Seq};

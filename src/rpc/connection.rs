@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::json::{Json, Type};
 use crate::log::Kind;
 
+use super::envelope::Request;
 use super::error::{Code, WireError};
 
 /// The spelling of params and results.
@@ -112,6 +113,20 @@ impl Connection {
         self.wanted = [false; 4];
     }
 
+    /// Why a request's `_meta.sessiond`, where the acp dialect has our params, cannot be read: it is no object.
+    pub(super) fn odd_extension(&self, request: &Request<'_>) -> Option<WireError> {
+        let method = request.method.decode()?;
+        acp_params(method.trim_start_matches('_')).filter(|_| self.dialect == Dialect::Acp)?;
+        let own = request.params.at(&["_meta", "sessiond"])?;
+        let field = "_meta.sessiond";
+        let fits = matches!(own.kind(), Type::Object | Type::Null);
+        (!fits).then(|| {
+            let message =
+                format!("{field} must be an object with this daemon's params; leave it out without any");
+            WireError::new(Code::InvalidParams, message).text("field", field)
+        })
+    }
+
     /// Reads `clientCapabilities`; gives the agreement and the declared event types.
     pub(super) fn negotiate(capabilities: Option<Json<'_>>) -> Result<(Self, Vec<DeclaredType>), WireError> {
         let mut agreed = Self { fixed: true, ..Self::default() };
@@ -146,6 +161,7 @@ impl Connection {
                         value.as_bool().ok_or_else(|| invalid("liveUpdates true or false"))?;
                 }
                 "eventTypes" => types = read_types(value)?,
+                "_meta" => {}
                 other => {
                     let name: String = other.chars().take(60).collect();
                     return Err(invalid("only dialect, notifications, prefix, liveUpdates and eventTypes")
@@ -191,6 +207,7 @@ fn read_types(value: Json<'_>) -> Result<Vec<DeclaredType>, WireError> {
             match &*key.lossy() {
                 "type" => name = member.as_str().and_then(|text| text.decode()),
                 "required" => required = member.as_bool().ok_or_else(shape)?,
+                "_meta" => {}
                 _ => return Err(shape()),
             }
         }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::connection::Dialect;
+use super::raw::RawJson;
 use super::shapes::AnyObject;
 
 /// What the client can show; ACP's other members are passed over.
@@ -55,6 +56,10 @@ pub struct ClientWishes {
     pub live_updates: Option<bool>,
     /// Log-only event types of this client's own vocabulary.
     pub event_types: Option<Vec<EventType>>,
+    /// Ignored.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AnyObject>")]
+    pub ext: Option<RawJson>,
 }
 
 /// An event type that a client owns.
@@ -68,6 +73,10 @@ pub struct EventType {
     /// Logs that hold the type load only where it is declared; else its events are written `ignorable`.
     #[serde(default)]
     pub required: bool,
+    /// Ignored.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AnyObject>")]
+    pub ext: Option<RawJson>,
 }
 
 /// Defines a part of the result: camelCase members in wire order.

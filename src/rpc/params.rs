@@ -76,7 +76,8 @@ params! {
     }
 }
 
-/// What a new session's header is to say, and of its seed.
+/// What a new session's header is to say, and of its seed. For the schema and for clients: the daemon reads it as a
+/// `log::HeaderMeta`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -103,6 +104,10 @@ pub struct NewMeta {
     /// A front-end's own name of the agent's set-up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_preset: Option<String>,
+    /// Ignored.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AnyObject>")]
+    pub ext: Option<RawJson>,
 }
 
 params! {
@@ -189,6 +194,10 @@ pub struct BatchEvent {
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool", extend("const" = true))]
     pub ignorable: Option<RawJson>,
+    /// Ignored.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AnyObject>")]
+    pub ext: Option<RawJson>,
 }
 
 params! {
@@ -301,13 +310,17 @@ params! {
 }
 
 /// Where a reader of messages stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Since {
     /// The generation that the reader's list belongs to.
     pub replace_generation: u64,
     /// Messages that the reader holds.
     pub count: u64,
+    /// Ignored.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AnyObject>")]
+    pub ext: Option<RawJson>,
 }
 
 params! {

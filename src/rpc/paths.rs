@@ -16,33 +16,39 @@ impl Default for CanonicalPath {
 }
 
 /// One working directory that others are held to: by spelling first, then by what it is.
-pub(super) struct SamePlace<'a> {
-    wanted: &'a str,
+#[derive(Clone, Debug)]
+pub struct SamePlace {
+    wanted: String,
     canonical: CanonicalPath,
-    /// What `wanted` is, once a spelling has differed.
-    place: Option<Option<String>>,
-    /// Sessions share few directories: each is looked up once.
-    known: HashMap<String, bool>,
+    /// Other spellings and whether they are that directory; none before they are looked up.
+    known: HashMap<String, Option<bool>>,
 }
 
-impl<'a> SamePlace<'a> {
-    pub(super) fn new(wanted: &'a str, canonical: CanonicalPath) -> Self {
-        Self { wanted, canonical, place: None, known: HashMap::new() }
+impl SamePlace {
+    pub(super) fn new(wanted: &str, canonical: CanonicalPath) -> Self {
+        Self { wanted: wanted.to_owned(), canonical, known: HashMap::new() }
     }
 
-    /// Whether `path` is that directory.
-    pub(super) fn is(&mut self, path: &str) -> bool {
-        if path == self.wanted {
-            return true;
+    /// Asks whether `path` is that directory. Sessions share few directories: each is looked up once.
+    pub fn ask(&mut self, path: &str) {
+        if path != self.wanted && !self.known.contains_key(path) {
+            self.known.insert(path.to_owned(), None);
         }
+    }
+
+    /// Looks up what was asked for. Waits for the file system.
+    pub fn look_up(&mut self) {
         let CanonicalPath(look_up) = self.canonical;
-        let Some(place) = self.place.get_or_insert_with(|| look_up(self.wanted)) else { return false };
-        if let Some(known) = self.known.get(path) {
-            return *known;
+        let mut place = None;
+        for (path, same) in self.known.iter_mut().filter(|(_, same)| same.is_none()) {
+            let place = place.get_or_insert_with(|| look_up(&self.wanted));
+            *same = Some(place.is_some() && look_up(path) == *place);
         }
-        let same = look_up(path).as_ref() == Some(place);
-        self.known.insert(path.to_owned(), same);
-        same
+    }
+
+    /// Whether `path` is that directory, as far as it was looked up.
+    pub(super) fn is(&self, path: &str) -> bool {
+        path == self.wanted || self.known.get(path).copied().flatten() == Some(true)
     }
 }
 
@@ -57,10 +63,18 @@ mod tests {
             "/other" => Some("/other".into()),
             _ => None,
         });
-        let mut place = SamePlace::new("/link", links);
-        assert!(place.is("/link") && place.is("/real") && place.is("/real/"));
-        assert!(!place.is("/other") && !place.is("/gone") && !place.is("/gone"));
-        assert!(SamePlace::new("/gone", links).is("/gone") && !SamePlace::new("/gone", links).is("/gone/"));
-        assert!(!SamePlace::new("/link", CanonicalPath::default()).is("/real"));
+        let same = |wanted: &str, path: &str, canonical| {
+            let mut place = SamePlace::new(wanted, canonical);
+            place.ask(path);
+            assert_eq!(place.is(path), path == wanted, "nothing else is known before it is looked up");
+            place.look_up();
+            place.is(path)
+        };
+        for path in ["/link", "/real", "/real/"] {
+            assert!(same("/link", path, links), "{path}");
+        }
+        assert!(!same("/link", "/other", links) && !same("/link", "/gone", links));
+        assert!(same("/gone", "/gone", links) && !same("/gone", "/gone/", links));
+        assert!(!same("/link", "/real", CanonicalPath::default()));
     }
 }

@@ -13,6 +13,7 @@ use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
 use super::methods::{METHODS, append_direct};
 use super::misfit::{list_for_object, misfit};
+use super::overlong::too_long;
 use super::replaying::{Streaming, Streams};
 use super::service::{Apart, Call, Found, Next, Service, Settings, Slot};
 use super::storage::{JobResult, Storage};
@@ -211,7 +212,8 @@ impl Server {
             }
             return;
         };
-        if let Some(error) = list_for_object(&method, params) {
+        let odd = self.service.as_ref().and_then(|service| service.connection.odd_extension(request));
+        if let Some(error) = odd.or_else(|| list_for_object(&method, params)) {
             self.refuse(request.id, &error);
             if let Some(service) = self.service.as_mut() {
                 service.connection.fixed = true;
@@ -434,17 +436,6 @@ pub(super) fn write_error(out: &mut String, id: &str, error: &WireError) {
 fn reason_of(body: &str) -> String {
     let reason = Json::parse(body).ok().and_then(|(body, _)| body.at(&["error", "data"])?.as_str());
     reason.map(|reason| reason.lossy().into_owned()).unwrap_or_default()
-}
-
-fn too_long(method: &str, max: usize) -> WireError {
-    let paged = match method.trim_start_matches('_') {
-        "session/request" => "session/messages",
-        "session/snapshot" => "session/events",
-        "session/list" => "session/list with a smaller limit",
-        other => other,
-    };
-    let message = format!("the answer would be longer than a line may be; read less at once with {paged}");
-    WireError::new(Code::LimitExceeded, message).text("limit", "maxMessageBytes").fact("max", max)
 }
 
 fn unknown_method(method: &str) -> WireError {

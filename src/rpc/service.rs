@@ -18,7 +18,7 @@ use super::storage::{Job, JobResult, Storage, StorageError, StoredSummary};
 use super::turn::Turn;
 use crate::json::{escape_separators, quote};
 use crate::log::{Event, Header, Offset, SessionId};
-use crate::session::{Invariants, Limits, Refusal, Session, Store};
+use crate::session::{Invariants, Limits, Moment, Refusal, Session, Store};
 
 /// Bounds of the wire (PROTOCOL 6).
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,11 @@ pub struct WireLimits {
     pub page_entries: u64,
     /// Bytes of a page when no limit is given.
     pub page_bytes: u64,
+}
+
+impl WireLimits {
+    /// Bytes of a line for what may stand around an event: names, a header with its longest texts, the other members.
+    pub const ROOM: usize = 16 << 10;
 }
 
 impl Default for WireLimits {
@@ -100,8 +105,8 @@ pub(super) enum Next {
     },
 }
 
-/// What storage has said of an id.
-pub(super) type Found = (SessionId, Result<Option<StoredSummary>, StorageError>);
+/// An id that storage was asked for, and what it has said of it by now.
+pub(super) type Found = (SessionId, Option<Result<Option<StoredSummary>, StorageError>>);
 
 /// One run of one request.
 #[derive(Debug, Default)]
@@ -188,15 +193,37 @@ impl Service {
 
     /// Whether a session of that id is stored. A request that asks for several ids runs once more for each.
     pub(super) fn find_stored(&mut self, id: &SessionId, facts: bool) -> Answer<Option<StoredSummary>> {
-        if let Some((_, known)) = self.call.found.iter().find(|(known, _)| known == id) {
+        let of_find = |result: &mut JobResult| matches!(result, JobResult::Found(_));
+        if let Some((_, asked)) = self.call.found.iter_mut().find(|(_, known)| known.is_none())
+            && let Some(JobResult::Found(found)) = self.call.resumed.take_if(of_find)
+        {
+            *asked = Some(found);
+        }
+        if let Some((_, Some(known))) = self.call.found.iter().find(|(known, _)| known == id) {
             return Ok(known.clone()?);
         }
-        let JobResult::Found(found) = self.wait_for(|| Job::Find(id.clone(), facts))? else {
-            let error = "storage gave another result than was asked for; report this";
-            return Err(WireError::new(Code::Internal, error).into());
-        };
-        self.call.found.push((id.clone(), found.clone()));
-        Ok(found?)
+        self.call.found.push((id.clone(), None));
+        self.wait_for(|| Job::Find(id.clone(), facts))?;
+        let error = "storage gave another result than was asked for; report this";
+        Err(WireError::new(Code::Internal, error).into())
+    }
+
+    /// An id for a new session that no other has. Counted ones begin anew with each daemon, so storage is asked for
+    /// them; random ones are unique by themselves.
+    pub(super) fn mint(&mut self) -> Answer<SessionId> {
+        if !self.settings.ids.is_fixed() {
+            return Ok(self.store.mint(&mut Moment { now: 0, ids: &mut self.settings.ids })?);
+        }
+        loop {
+            // The run before this one may have asked for one, or have found it free.
+            let id = match self.call.found.last() {
+                Some((id, None | Some(Ok(None)))) if self.store.session(id.as_str()).is_err() => id.clone(),
+                _ => self.store.mint(&mut Moment { now: 0, ids: &mut self.settings.ids })?,
+            };
+            if self.find_stored(&id, false)?.is_none() {
+                return Ok(id);
+            }
+        }
     }
 
     /// The mode that was asked for, or the daemon's own.

@@ -1,9 +1,10 @@
 //! What the methods need of storage. The daemon wires it to a memory map or to the disk.
 
-use crate::log::{Header, Offset, Seq, SessionId};
+use crate::log::{ForeignTypes, Header, Offset, Seq, SessionId};
 use crate::session::{History, Limits, Session, Vocabulary};
 
 use super::error::{Code, WireError};
+use super::paths::SamePlace;
 use super::results::{LockedBy, Status, TornTail};
 
 /// Names one job; given by the caller.
@@ -86,12 +87,16 @@ pub enum Job {
         /// The limits its events must keep.
         limits: Limits,
     },
-    /// All stored sessions; those that hold other types than these are unsupported.
-    List(Vocabulary),
+    /// All stored sessions; those that hold other types than these are unsupported. With a place: which of their
+    /// working directories are that one, too.
+    List(Vocabulary, Option<Box<SamePlace>>),
+    /// Which of the directories that were asked for are that place.
+    LookUp(Box<SamePlace>),
     /// Make the file of a session that has events before its first write, or at its first write.
     Publish(SessionId, Box<Publication>),
-    /// Make everything written durable.
-    Sync(SessionId),
+    /// Make everything written durable. With facts of all that is written: leave them beside the log for cheap lists,
+    /// once it is durable.
+    Sync(SessionId, Option<Box<ListFacts>>),
     /// Let a session go that is no longer live: flushed, unlocked.
     Release(Box<Session>),
     /// Remove a session, live here or not.
@@ -104,9 +109,11 @@ impl Job {
     /// The session that the job makes or changes.
     pub fn session(&self) -> Option<&SessionId> {
         match self {
-            Self::Publish(id, _) | Self::Sync(id) | Self::Delete(id) | Self::Abandon(id) => Some(id),
+            Self::Publish(id, _) | Self::Sync(id, _) | Self::Delete(id) | Self::Abandon(id) => Some(id),
             Self::Release(session) => Some(session.id()),
-            Self::Find(..) | Self::Load { .. } | Self::Inspect { .. } | Self::List(_) => None,
+            Self::Find(..) | Self::Load { .. } | Self::Inspect { .. } | Self::List(..) | Self::LookUp(_) => {
+                None
+            }
         }
     }
 }
@@ -122,6 +129,8 @@ pub struct Publication {
     pub parent: Option<SessionId>,
     /// A log that shares the session's events so far.
     pub log: crate::log::Log,
+    /// To be left beside the log for cheap lists: what this log's facts are.
+    pub summary: Option<Box<ListFacts>>,
 }
 
 /// What came of a job.
@@ -134,7 +143,9 @@ pub enum JobResult {
     /// [`Job::Inspect`].
     Inspected(Result<Box<Inspected>, StorageError>),
     /// [`Job::List`].
-    Listed(Result<Vec<StoredInfo>, StorageError>),
+    Listed(Result<Listed, StorageError>),
+    /// [`Job::LookUp`].
+    LookedUp(Box<SamePlace>),
     /// [`Job::Publish`], [`Job::Sync`], [`Job::Release`]: the last durable event.
     Kept(Result<Option<Seq>, StorageError>),
     /// [`Job::Delete`].
@@ -184,6 +195,27 @@ pub struct Inspected {
     pub locked_by: Option<LockedBy>,
 }
 
+/// What a list is made from.
+#[derive(Debug)]
+pub struct Listed {
+    /// The stored sessions.
+    pub sessions: Vec<StoredInfo>,
+    /// The place that was asked for, with their working directories looked up.
+    pub place: Option<Box<SamePlace>>,
+}
+
+impl Listed {
+    /// A list of these sessions; looks their working directories up, which may wait for the file system.
+    pub fn new(sessions: Vec<StoredInfo>, mut place: Option<Box<SamePlace>>) -> Self {
+        if let Some(place) = &mut place {
+            let cwd = |info: &StoredInfo| info.header.as_ref().and_then(|header| header.cwd.clone());
+            sessions.iter().filter_map(cwd).for_each(|cwd| place.ask(&cwd));
+            place.look_up();
+        }
+        Self { sessions, place }
+    }
+}
+
 /// A stored session in a list.
 #[derive(Clone, Debug)]
 pub struct StoredInfo {
@@ -208,6 +240,21 @@ pub struct ListFacts {
     pub last_time: Option<i64>,
     /// The last title.
     pub title: Option<String>,
+    /// Types that must be declared where the log is to be loaded.
+    pub foreign: ForeignTypes,
+}
+
+impl ListFacts {
+    /// The facts of a log in memory. Its folds have them: nothing is read.
+    pub fn of(history: &History) -> Self {
+        let (log, activity) = (history.log(), &history.view().activity);
+        Self {
+            length: log.len(),
+            last_time: activity.last_time(log),
+            title: activity.title(log).map(|title| title.lossy().into_owned()),
+            foreign: activity.foreign().clone(),
+        }
+    }
 }
 
 /// Why storage failed.
@@ -262,9 +309,13 @@ pub enum StorageError {
         /// What is known of it.
         summary: StoredSummary,
     },
-    /// A limit.
+    /// The log holds what is over a limit here.
     Limit {
-        /// Its name.
+        /// The session.
+        id: SessionId,
+        /// What, and what to do.
+        reason: String,
+        /// The limit's name.
         limit: &'static str,
         /// Its value.
         max: u64,
@@ -275,6 +326,11 @@ impl StorageError {
     /// Whether only durability failed: what was written stays committed.
     pub(super) fn is_committed(&self) -> bool {
         matches!(self, Self::Failed { committed: true, .. })
+    }
+
+    /// Whether another program changed the log: nothing is written to it any more.
+    pub(super) fn is_changed_outside(&self) -> bool {
+        matches!(self, Self::Failed { reason: Some("changed_outside"), .. })
     }
 }
 
@@ -331,8 +387,9 @@ impl From<StorageError> for WireError {
                 };
                 error.fact("inheritedEventCount", summary.inherited).fact("nextSeq", summary.next_seq)
             }
-            StorageError::Limit { limit, max } => {
-                let error = Self::new(Code::LimitExceeded, format!("over the limit {limit} of {max}"));
+            StorageError::Limit { id, reason, limit, max } => {
+                let error =
+                    Self::new(Code::LimitExceeded, format!("session {id} cannot be read here: {reason}"));
                 error.text("limit", limit).fact("max", max)
             }
         }

@@ -104,7 +104,7 @@ impl Server {
             // Later requests of the session need not wait: only this answer does.
             let (lines, names) = (lines.into(), Vec::new());
             let ticket = self.queue.wait(Waiting::Hold { lines, names, undo: Undo::Nothing });
-            service.storage.start(ticket, Job::Sync(id.clone()));
+            service.storage.start(ticket, Job::Sync(id.clone(), None));
         }
         service.turn.reuse(touched, settling);
     }
@@ -142,7 +142,10 @@ impl Server {
                         return let_out_committed(&lines, &error.into(), &mut service.out);
                     }
                     Undo::Nothing => {}
-                    Undo::Close(id) => drop(service.forget(id.as_str())),
+                    Undo::Close(id) => {
+                        drop(service.forget(id.as_str()));
+                        service.abandon(id); // what has a file all the same can be loaded
+                    }
                     Undo::Retract(id, from) => service.retract(&id, from),
                 }
                 refuse_lines(&lines.text, &error.into(), &mut service.out);

@@ -94,7 +94,7 @@ pub enum Refusal {
     #[error(transparent)]
     Relation(#[from] RelationError),
     /// A limit.
-    #[error("over the limit {limit} of {max}")]
+    #[error("{}", limit_text(.limit, *.max))]
     Limit {
         /// Its name.
         limit: &'static str,
@@ -123,6 +123,22 @@ fn conflict_text(expected: Offset, actual: Offset) -> String {
         return "; no event stands there yet".to_owned();
     }
     format!(", and it does not hold these events there; read on from {expected}")
+}
+
+/// What is over a limit, and what to do.
+fn limit_text(limit: &str, max: u64) -> String {
+    let (what, remedy, flag) = match limit {
+        "maxDepth" => (format!("data is nested more than {max} levels deep"), "flatten it", "depth"),
+        "maxEventBytes" => (format!("the event takes more than {max} bytes"), "split it", "event-bytes"),
+        "maxBatchEvents" => {
+            (format!("the batch holds more than {max} events"), "send it in parts", "batch-events")
+        }
+        "maxLiveSessions" => {
+            (format!("{max} sessions are live, as many as may be"), "close one", "live-sessions")
+        }
+        _ => return format!("over the limit {limit} of {max}"),
+    };
+    format!("{what}; {remedy}, or start the daemon with a larger --max-{flag}")
 }
 
 impl Refusal {

@@ -1,13 +1,15 @@
 //! What a list of sessions shows of a log.
 
 use crate::json::JsonStr;
-use crate::log::{Event, Kind, Log, Seq};
+use crate::log::{Event, ForeignTypes, Kind, LastActive, Log, Seq};
 
-/// The latest title, and the time of the latest event that is no title (PROTOCOL 3, Listing).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The latest title, the time of the latest event that is no title, and the types that not every reader knows
+/// (PROTOCOL 3, Listing).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    last: Option<Seq>,
+    last: LastActive<Seq>,
     title: Option<Seq>,
+    foreign: ForeignTypes,
 }
 
 impl Activity {
@@ -15,19 +17,27 @@ impl Activity {
     pub fn apply(&mut self, event: Event<'_>) {
         match event.kind() {
             Kind::SessionTitle => self.title = Some(event.seq()),
-            Kind::SessionTitleLlmRequest => {}
-            _ => self.last = Some(event.seq()),
+            Kind::Other if !event.ignorable() => {
+                self.foreign.note(|| event.type_text().lossy().into_owned());
+            }
+            _ => {}
         }
+        self.last.follow(event.kind(), event.seq(), || event.time(), event.data());
     }
 
     /// Time of the last event that is no `session/title*`, in milliseconds since the Unix epoch.
     pub fn last_time(&self, log: &Log) -> Option<i64> {
-        log.get(self.last?).map(Event::time)
+        log.get(self.last.get()?).map(Event::time)
     }
 
     /// The title that the last `session/title` event gave.
     pub fn title<'l>(&self, log: &'l Log) -> Option<JsonStr<'l>> {
         let title = log.get(self.title?)?.data().get("title")?.as_str()?;
         (!title.is_empty()).then_some(title)
+    }
+
+    /// Types outside the vocabulary that are not marked ignorable.
+    pub fn foreign(&self) -> &ForeignTypes {
+        &self.foreign
     }
 }

@@ -3,13 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::storage::{Shared, failed, write_failed};
+use super::failures::{failed, sync_failed, write_failed};
+use super::read::Summary;
+use super::storage::Shared;
 use crate::disk::fs::File;
 use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::publish::{Piece, PublishError};
 use crate::disk::session_file::{FileError, SessionFile};
 use crate::log::{Log, Offset, Seq, SessionId, header_line};
-use crate::rpc::storage::{Publication, StorageError, StoredSummary};
+use crate::rpc::storage::{ListFacts, Publication, StorageError, StoredSummary};
 use crate::session::Session;
 
 type Kept = Result<Option<Seq>, StorageError>;
@@ -24,12 +26,16 @@ pub(super) fn publish(
     if let Some(mut file) = file {
         let result = file.mend_and_write(&publication.log);
         let durable = file.durable().last();
+        if let (Ok(()), Some(facts)) = (&result, publication.summary.as_deref()) {
+            leave_summary(shared, &file, facts.clone());
+        }
         return (Some(file), result.map(|()| durable).map_err(|error| write_failed(&error)));
     }
     match publish_new(shared, publication, parent) {
-        Ok(file) => {
-            let durable = file.durable().last();
-            (Some(file), Ok(durable))
+        // A name that is in doubt gets another chance; without it the file is there all the same.
+        Ok(mut file) => {
+            let durable = file.sync_all().map(Offset::last).map_err(|error| sync_failed(&error));
+            (Some(file), durable)
         }
         Err(error) => (None, Err(error)),
     }
@@ -70,7 +76,8 @@ fn publish_new(
         Err(PublishError::Io { step, source }) => {
             Err(failed(&format!("storing the session ({step})"), &source, false))
         }
-        Err(PublishError::Unsettled { source }) => Err(failed("storing the session", &source, false)),
+        // Only replacing one gives this.
+        Err(PublishError::Unsettled { source }) => Err(failed("storing the session", &source, true)),
         Err(PublishError::SourceTooShort { .. }) => Err(StorageError::Failed {
             errno: "ESTALE".to_owned(),
             doing: "copying the parent's log".to_owned(),
@@ -101,8 +108,14 @@ pub(super) fn let_go(shared: &Shared, mut file: SessionFile, session: &Session) 
         settled => settled,
     };
     settled.map_err(|error| write_failed(&error))?;
-    super::read::leave_summary(shared, &file, session);
+    leave_summary(shared, &file, ListFacts::of(session.history()));
     Ok(file.durable().last())
+}
+
+fn leave_summary(shared: &Shared, file: &SessionFile, facts: ListFacts) {
+    if let Some(summary) = Summary::of(file, facts) {
+        summary.leave(shared);
+    }
 }
 
 /// Writes everything that the log holds and makes it durable.

@@ -126,7 +126,7 @@ fn refused(refusal: &Refusal) -> Refused {
         Refusal::Shape(error) => (Verdict::Corrupt, error.class()),
         Refusal::Surface(error) => (Verdict::Corrupt, error.rule()),
         Refusal::LossyJson { .. } => (Verdict::Corrupt, "JSON_NOT_LOSSLESS"),
-        Refusal::Limit { .. } => (Verdict::Limit, ""),
+        Refusal::Limit { limit, .. } => (Verdict::Limit, *limit),
         _ => (Verdict::Corrupt, ""),
     };
     Refused { verdict, class, reason: refusal.to_string() }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::failures::write_failed;
 use super::read;
-use super::storage::{Shared, write_failed};
+use super::storage::Shared;
 use crate::disk::fs::FileSystem;
 use crate::disk::lock::Holder;
 use crate::disk::publish::Publisher;

@@ -2,8 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::failures::failed;
 use super::keeper::{Keeper, Witness};
-use super::storage::{Shared, failed};
+use super::storage::Shared;
 use crate::disk::catalogue::Catalogue;
 use crate::disk::damage::{Place, ReadError, Verdict};
 use crate::disk::delete::{DeleteError, delete as delete_stored, delete_open};
@@ -19,7 +20,7 @@ use crate::disk::write::LogWriter;
 use crate::log::{Log, Offset, SessionId};
 use crate::rpc::results::{LockedBy, Status, TornTail};
 use crate::rpc::storage::{Inspected, ListFacts, Loaded, StorageError, StoredInfo, StoredSummary};
-use crate::session::{Limits, Rules, Session, Vocabulary};
+use crate::session::{Limits, Rules, Vocabulary};
 
 /// What lists have read of logs that have no summary.
 #[derive(Default)]
@@ -45,7 +46,7 @@ pub(super) fn find(
         Ok(scan) => Ok(Some(StoredSummary {
             parent_session: scan.header.parent_session,
             inherited: scan.inherited,
-            next_seq: sink.facts.events,
+            next_seq: sink.facts().events,
         })),
         Err(_) => Ok(Some(blank)),
     }
@@ -80,6 +81,7 @@ fn corrupt(id: &SessionId, reason: String, place: Place, rule: &'static str) -> 
 
 fn judged(
     id: &SessionId,
+    limits: &Limits,
     verdict: Verdict,
     reason: String,
     place: Place,
@@ -88,11 +90,18 @@ fn judged(
     match verdict {
         Verdict::Corrupt => corrupt(id, reason, place, rule),
         Verdict::Unsupported => StorageError::Unsupported { id: id.clone(), reason, direction: "unknown" },
-        Verdict::Limit => StorageError::Limit { limit: "maxEventBytes", max: 0 },
+        Verdict::Limit => {
+            let (limit, max) = match rule {
+                "maxDepth" => (rule, u64::from(limits.max_depth)),
+                "maxEventBytes" => (rule, limits.max_event_bytes as u64),
+                _ => ("maxLineBytes", ReadLimits::default().max_line as u64), // the reader's own, without a flag
+            };
+            StorageError::Limit { id: id.clone(), reason, limit, max }
+        }
     }
 }
 
-fn unreadable(id: &SessionId, error: &ReadError) -> StorageError {
+fn unreadable(id: &SessionId, limits: &Limits, error: &ReadError) -> StorageError {
     match (error, error.verdict()) {
         (ReadError::Io(error), _) => failed("reading the log", error, false),
         (ReadError::Header(header), Some(Verdict::Unsupported)) => StorageError::Unsupported {
@@ -100,7 +109,7 @@ fn unreadable(id: &SessionId, error: &ReadError) -> StorageError {
             reason: header.to_string(),
             direction: header.fault.direction().unwrap_or("unknown"),
         },
-        (_, Some(verdict)) => judged(id, verdict, error.to_string(), Place::default(), error.class()),
+        (_, Some(verdict)) => judged(id, limits, verdict, error.to_string(), Place::default(), error.class()),
         (_, None) => failed("reading the log", &std::io::Error::other("codec"), false),
     }
 }
@@ -139,11 +148,11 @@ pub(super) fn load(
     let rules = Rules { vocabulary, limits };
     let mut keeper = Keeper::strict(rules);
     let scan = read_log(file.as_ref(), size, path.encoding(), ReadLimits::default(), &mut keeper)
-        .map_err(|error| unreadable(id, &error))?;
+        .map_err(|error| unreadable(id, limits, &error))?;
     check_place(&scan.header, id, &path).map_err(|odd| odd_place(id, &odd))?;
     if let Some(problem) = scan.failure() {
         let verdict = problem.damage.verdict();
-        return Err(judged(id, verdict, problem.to_string(), problem.place, problem.class()));
+        return Err(judged(id, limits, verdict, problem.to_string(), problem.place, problem.class()));
     }
     // What another process has written may not be durable yet, and its bytes may not be ours to write again.
     file.sync_data().map_err(|error| failed("making the log durable", &error, false))?;
@@ -207,8 +216,8 @@ pub(super) fn inspect(
     let path = locate(shared, id)?;
     let file = shared.fs.open_read(&path.log()).map_err(|error| failed("reading the log", &error, false))?;
     let mut keeper = Keeper::lenient(Rules { vocabulary, limits });
-    let scan =
-        read_file(file.as_ref(), path.encoding(), &mut keeper).map_err(|error| unreadable(id, &error))?;
+    let scan = read_file(file.as_ref(), path.encoding(), &mut keeper)
+        .map_err(|error| unreadable(id, limits, &error))?;
     let mut problems: Vec<String> = Vec::new();
     problems.extend(check_place(&scan.header, id, &path).err().map(|odd| odd.to_string()));
     problems.extend(keeper.refused().map(str::to_owned));
@@ -255,7 +264,7 @@ fn stored_info(artifact: Artifact, facts: Facts, vocabulary: &Vocabulary) -> Sto
         DiskStatus::Unsupported => (Status::Unsupported, artifact.reason),
     };
     let declared = |name: &String| vocabulary.declared().any(|(declared, _)| declared == name);
-    if let (Status::Ok, Some(name)) = (status, facts.foreign.iter().find(|name| !declared(name))) {
+    if let (Status::Ok, Some(name)) = (status, facts.foreign.names().iter().find(|name| !declared(name))) {
         status = Status::Unsupported;
         reason = Some(format!(
             "it holds events of type {name:?}, which is not known: declare it in eventTypes at initialize"
@@ -264,21 +273,51 @@ fn stored_info(artifact: Artifact, facts: Facts, vocabulary: &Vocabulary) -> Sto
     StoredInfo {
         id: artifact.id,
         header: artifact.header,
-        facts: ListFacts { length: facts.events, last_time: facts.last_time, title: facts.title },
+        facts: ListFacts {
+            length: facts.events,
+            last_time: facts.last_time,
+            title: facts.title,
+            foreign: facts.foreign,
+        },
         status,
         reason,
     }
 }
 
-/// Leaves a summary beside the log of a session that is let go, for cheap lists. Losing it costs a reading.
-pub(super) fn leave_summary(shared: &Shared, file: &SessionFile, session: &Session) {
-    let Some(header_line) = file.header_line() else { return };
-    let mut facts = Facts::default();
-    for event in session.history().log().iter() {
-        facts.note(event);
+/// A summary to be left beside a log, for cheap lists: it is good for the log as long as that has this size.
+pub(super) struct Summary {
+    path: LogPath,
+    header_line: String,
+    size: u64,
+    facts: Facts,
+}
+
+impl Summary {
+    /// The summary of a file that holds exactly what the facts tell; none of one whose header line is not at hand.
+    pub(super) fn of(file: &SessionFile, facts: ListFacts) -> Option<Self> {
+        if facts.length != file.written() {
+            return None;
+        }
+        let ListFacts { length: events, last_time, title, foreign } = facts;
+        Some(Self {
+            path: file.path().clone(),
+            header_line: file.header_line()?.to_owned(),
+            size: file.len(),
+            facts: Facts { events, last_time, title, foreign },
+        })
     }
-    if let Err(error) = write_summary(shared.fs.as_ref(), file.path(), header_line, file.len(), &facts) {
-        tracing::debug!(%error, "no summary was left");
+
+    /// The size of the log that it is good for.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Leaves it. Losing it costs a reading.
+    pub(super) fn leave(&self, shared: &Shared) {
+        let Self { path, header_line, size, facts } = self;
+        if let Err(error) = write_summary(shared.fs.as_ref(), path, header_line, *size, facts) {
+            tracing::debug!(%error, "no summary was left");
+        }
     }
 }
 

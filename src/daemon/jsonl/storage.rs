@@ -8,17 +8,19 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::failures::{sync_failed, write_failed};
+use super::read::Summary;
 use super::{keep, read};
 
 use crate::disk::fault::FaultFs;
-use crate::disk::fs::{FileSystem, errno_name};
+use crate::disk::fs::FileSystem;
 use crate::disk::lock::Holder;
 use crate::disk::os::OsFs;
 use crate::disk::publish::Publisher;
-use crate::disk::session_file::{FileError, SessionFile};
-use crate::disk::write::{SyncDone, SyncError, WriteError};
+use crate::disk::session_file::SessionFile;
+use crate::disk::write::SyncDone;
 use crate::log::{Offset, Seq, SessionId};
-use crate::rpc::storage::{Job, JobResult, Storage, StorageError, StoreDescription, Ticket, Written};
+use crate::rpc::storage::{Job, JobResult, Listed, Storage, StoreDescription, Ticket, Written};
 use crate::session::Session;
 use crate::stdio::Waker;
 
@@ -51,6 +53,8 @@ enum Message {
     Back(Ticket, SessionId, Option<Box<SessionFile>>, JobResult),
     /// A sync has ended.
     Synced(SessionId, SyncDone),
+    /// A summary was left beside a log.
+    Summed(SessionId),
     /// Group commit: the window of a session is over.
     Window(SessionId),
 }
@@ -69,8 +73,26 @@ struct Here {
     waiters: Vec<(Ticket, Offset)>,
     /// A group commit is due.
     windowed: bool,
-    /// What the file goes for once its sync has ended and nobody waits for another.
+    /// To be left beside the log once all of it is durable.
+    summary: Option<Summary>,
+    /// A summary is being written: as a sync's, its end must come before the file goes.
+    summing: bool,
+    /// The log's size when a summary was left last.
+    summed: u64,
+    /// What the file goes for once its work has ended and nobody waits for a sync.
     leaving: Option<Leaving>,
+}
+
+impl Here {
+    fn new(file: SessionFile) -> Box<Self> {
+        let (waiters, windowed, summary, summing, summed) = (Vec::new(), false, None, false, 0);
+        Box::new(Self { file, waiters, windowed, summary, summing, summed, leaving: None })
+    }
+
+    /// Another thread works on the log or beside it.
+    fn is_at_work(&self) -> bool {
+        self.file.is_syncing() || self.summing
+    }
 }
 
 enum Leaving {
@@ -174,6 +196,12 @@ impl JsonlStorage {
                 self.finish(ticket, result);
             }
             Message::Synced(id, done) => self.synced(&id, done),
+            Message::Summed(id) => {
+                if let Some(here) = self.here(&id) {
+                    here.summing = false;
+                }
+                self.go_on(&id);
+            }
             Message::Window(id) => {
                 if let Some(here) = self.here(&id) {
                     here.windowed = false;
@@ -188,57 +216,87 @@ impl JsonlStorage {
         if let Some(seq) = file.durable().last().filter(|_| moved) {
             self.moved.push_back((id.clone(), seq));
         }
-        let here = Here { file, waiters: Vec::new(), windowed: false, leaving: None };
-        self.live.insert(id, Live::Here(Box::new(here)));
+        self.live.insert(id, Live::Here(Here::new(file)));
     }
 
-    /// Begins to make a session durable, unless that is under way.
+    /// Begins to make a session durable, unless that is under way. The summary that a flush has asked for is left with
+    /// it, once all that it tells of is durable; not if the log has grown since.
     fn sync(&mut self, id: &SessionId) {
-        let Some(here) = self.here(id) else { return };
-        let Some((job, tail)) = here.file.start_sync() else { return };
+        let Some(here) = self.here(id).filter(|here| !here.is_at_work()) else { return };
+        let (size, sync) = (here.file.len(), here.file.start_sync());
+        if sync.is_none() && here.file.durable() < here.file.written() {
+            return; // the next write brings what it needs
+        }
+        let summary = here.summary.take().filter(|summary| summary.size() == size);
+        if summary.is_some() {
+            here.summed = size;
+        }
         let id = id.clone();
-        self.away(move |_| Message::Synced(id, job.run(&mut tail.as_slice())));
+        match (sync, summary) {
+            (Some((job, tail)), summary) => self.away(move |shared| {
+                let done = job.run(&mut tail.as_slice());
+                if let (Some(summary), true) = (summary, done.is_ok()) {
+                    summary.leave(shared);
+                }
+                Message::Synced(id, done)
+            }),
+            (None, Some(summary)) => {
+                here.summing = true;
+                self.away(move |shared| {
+                    summary.leave(shared);
+                    Message::Summed(id)
+                });
+            }
+            (None, None) => {}
+        }
     }
 
     fn synced(&mut self, id: &SessionId, done: SyncDone) {
         let Some(here) = self.here(id) else { return };
         let result = here.file.finish_sync(done);
         let durable = here.file.durable();
-        let mut told = Vec::new();
         match &result {
-            Ok(_) => here.waiters.retain(|(ticket, until)| {
-                let done = *until <= durable;
-                if done {
-                    told.push((*ticket, JobResult::Kept(Ok(durable.last()))));
-                }
-                !done
-            }),
+            Ok(_) => self.moved.extend(durable.last().map(|seq| (id.clone(), seq))),
             Err(error) => {
+                (here.summary, here.summed) = (None, 0); // who asked for one is refused
                 let failed = sync_failed(error);
                 let waiters = std::mem::take(&mut here.waiters);
-                told.extend(
-                    waiters.into_iter().map(|(ticket, _)| (ticket, JobResult::Kept(Err(failed.clone())))),
-                );
+                let told =
+                    waiters.into_iter().map(|(ticket, _)| (ticket, JobResult::Kept(Err(failed.clone()))));
+                self.finished.extend(told);
             }
         }
-        let more = !here.waiters.is_empty();
-        // Whoever waits is answered before the file goes.
-        let leaving = if more { None } else { here.leaving.take() };
-        if let (Ok(_), Some(seq)) = (&result, durable.last()) {
-            self.moved.push_back((id.clone(), seq));
+        self.go_on(id);
+    }
+
+    /// What comes next for a file whose work has ended. After a failed sync the next write, flush or close tries again.
+    fn go_on(&mut self, id: &SessionId) {
+        // A flush that came during a sync has its summary still to be left.
+        if self.here(id).is_some_and(|here| here.summary.is_some()) {
+            self.sync(id);
         }
-        self.finished.extend(told);
+        let Some(here) = self.here(id).filter(|here| !here.is_at_work()) else { return };
+        let durable = here.file.durable();
+        let (told, wait) =
+            std::mem::take(&mut here.waiters).into_iter().partition(|(_, until)| *until <= durable);
+        here.waiters = wait;
+        let told: Vec<(Ticket, Offset)> = told;
+        // Whoever waits is answered before the file goes.
+        let leaving = if here.waiters.is_empty() { here.leaving.take() } else { None };
+        let waits = !here.waiters.is_empty();
+        self.finished
+            .extend(told.into_iter().map(|(ticket, _)| (ticket, JobResult::Kept(Ok(durable.last())))));
         match leaving {
             Some(Leaving::Release(ticket, session)) => self.release(ticket, session),
             Some(Leaving::Delete(ticket)) => self.delete(ticket, id.clone()),
-            None if more => self.sync(id),
-            None => {} // after a failure the next write, flush or close tries again
+            None if waits => self.sync(id),
+            None => {}
         }
     }
 
     /// Removes a session, live here or not.
     fn delete(&mut self, ticket: Ticket, id: SessionId) {
-        if let Some(here) = self.here(&id).filter(|here| here.file.is_syncing()) {
+        if let Some(here) = self.here(&id).filter(|here| here.is_at_work()) {
             here.leaving = Some(Leaving::Delete(ticket));
             return;
         }
@@ -271,7 +329,7 @@ impl JsonlStorage {
         let id = session.id().clone();
         match self.here(&id) {
             None => return self.finish(ticket, JobResult::Kept(Ok(None))), // it never had an event
-            Some(here) if here.file.is_syncing() => {
+            Some(here) if here.is_at_work() => {
                 here.leaving = Some(Leaving::Release(ticket, session));
                 return;
             }
@@ -294,8 +352,14 @@ impl Storage for JsonlStorage {
         match job {
             Job::Find(id, facts) => self
                 .away(move |shared| Message::Done(ticket, JobResult::Found(read::find(shared, &id, facts)))),
-            Job::List(vocabulary) => self.away(move |shared| {
-                Message::Done(ticket, JobResult::Listed(read::list(shared, &vocabulary)))
+            Job::List(vocabulary, place) => self.away(move |shared| {
+                let sessions = read::list(shared, &vocabulary);
+                let listed = sessions.map(|sessions| Listed::new(sessions, place));
+                Message::Done(ticket, JobResult::Listed(listed))
+            }),
+            Job::LookUp(mut place) => self.away(move |_| {
+                place.look_up();
+                Message::Done(ticket, JobResult::LookedUp(place))
             }),
             Job::Inspect { id, vocabulary, limits } => self.away(move |shared| {
                 let inspected = read::inspect(shared, &id, &vocabulary, &limits);
@@ -326,15 +390,18 @@ impl Storage for JsonlStorage {
                     Message::Back(ticket, id, file.map(Box::new), JobResult::Kept(result))
                 });
             }
-            Job::Sync(id) => match self.here(&id) {
+            Job::Sync(id, facts) => match self.here(&id) {
                 None => self.finish(ticket, JobResult::Kept(Ok(None))),
                 Some(here) => {
-                    here.waiters.push((ticket, here.file.written()));
-                    if here.file.durable() >= here.file.written() {
-                        let durable = here.file.durable().last();
-                        here.waiters.pop();
-                        self.finish(ticket, JobResult::Kept(Ok(durable)));
+                    let summed = here.summed;
+                    let summary = facts.and_then(|facts| Summary::of(&here.file, *facts));
+                    let summary = summary.filter(|summary| summary.size() != summed);
+                    let (written, durable) = (here.file.written(), here.file.durable());
+                    if durable >= written && summary.is_none() {
+                        self.finish(ticket, JobResult::Kept(Ok(durable.last())));
                     } else {
+                        here.summary = summary.or(here.summary.take());
+                        here.waiters.push((ticket, written));
                         self.sync(&id);
                     }
                 }
@@ -386,57 +453,6 @@ impl Storage for JsonlStorage {
         match self.live.get(id) {
             Some(Live::Here(here)) => here.file.notes().to_vec(),
             _ => Vec::new(),
-        }
-    }
-}
-
-/// An I/O error as the protocol tells it.
-pub(super) fn failed(doing: &str, error: &std::io::Error, committed: bool) -> StorageError {
-    let errno = errno_name(error).unwrap_or("EIO").to_owned();
-    StorageError::Failed { errno, doing: doing.to_owned(), committed, reason: None }
-}
-
-fn changed_outside(doing: &str, committed: bool) -> StorageError {
-    StorageError::Failed {
-        errno: "ESTALE".to_owned(),
-        doing: doing.to_owned(),
-        committed,
-        reason: Some("changed_outside"),
-    }
-}
-
-/// A failed write: nothing of it was kept, unless only its sync failed.
-pub(super) fn write_failed(error: &FileError) -> StorageError {
-    const DOING: &str = "writing the session's log";
-    match error {
-        FileError::Write(WriteError::Failed(error) | WriteError::Examine(error)) => {
-            failed(DOING, error, false)
-        }
-        FileError::Write(WriteError::NotRolledBack { write, .. }) => failed(DOING, write, false),
-        FileError::Write(WriteError::ChangedOutside { .. } | WriteError::Removed) => {
-            changed_outside(DOING, false)
-        }
-        FileError::Save(error) => failed("saving the log's torn end", error, false),
-        FileError::Write(WriteError::Syncing) | FileError::Frame(_) => {
-            failed(DOING, &std::io::Error::other("sync"), false)
-        }
-        FileError::Sync(error) => not_synced(error, false),
-        FileError::Unsynced(error) => sync_failed(error),
-    }
-}
-
-/// A failed sync: the events are kept, though not durable.
-fn sync_failed(error: &SyncError) -> StorageError {
-    not_synced(error, true)
-}
-
-fn not_synced(error: &SyncError, committed: bool) -> StorageError {
-    const DOING: &str = "making the session's log durable";
-    match error {
-        SyncError::Failed(error) | SyncError::Rewrite(error) => failed(DOING, error, committed),
-        SyncError::ChangedOutside { .. } => changed_outside(DOING, committed),
-        SyncError::TailTooShort { .. } | SyncError::Lost => {
-            failed(DOING, &std::io::Error::other("lost"), committed)
         }
     }
 }

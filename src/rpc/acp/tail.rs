@@ -8,7 +8,7 @@ use super::split;
 use super::time::iso8601;
 use super::update::{AsBlock, At, Updates};
 use crate::json::{Json, MAX_SAFE_INTEGER, Type};
-use crate::log::{Event, Kind, Log, Offset, Seq};
+use crate::log::{Event, Kind, LastActive, Log, Offset, Seq};
 
 /// The latest of the things of which only the last one counts.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Latest {
     /// The context window of the last `request/context`; one without it clears it (FORMAT 7).
     size: Option<u64>,
     /// The time of the last event that is no title.
-    pub(super) active: Option<i64>,
+    pub(super) active: LastActive<i64>,
 }
 
 impl Latest {
@@ -83,7 +83,7 @@ impl Projector {
             write_plan(&event, updates, limit);
         }
         if let Some(event) = self.latest.title.and_then(|seq| log.get(seq)) {
-            let time = self.latest.active.and_then(iso8601);
+            let time = self.latest.active.get().and_then(iso8601);
             write_title(&event, time, updates, limit);
         }
         self.latest.write_usage(updates, limit);

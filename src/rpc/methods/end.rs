@@ -1,12 +1,14 @@
 //! `session/flush`, `session/close`, `session/delete`, `session/inspect`.
 
-use crate::log::{Offset, SessionId};
+use crate::log::{Offset, Seq, SessionId};
 use crate::rpc::error::{Code, WireError};
 use crate::rpc::params::{EndParams, InspectParams, SessionParams};
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{EmptyResult, Face, FlushResult, InspectResult};
 use crate::rpc::service::{Answer, Next, Service, Stop, header_result};
-use crate::rpc::storage::{Inspected, Job, JobResult, Written, not_stored};
+use crate::rpc::storage::{
+    Inspected, Job, JobResult, ListFacts, Publication, StorageError, Written, not_stored,
+};
 use crate::session::{Command, Moment, Outcome, Session};
 
 use super::append::seq_number;
@@ -21,23 +23,55 @@ impl Service {
             return Ok(FlushResult { durable_seq: None });
         }
         let id = session.id().clone();
-        let mut job = Job::Sync(id.clone());
+        let summary = ListFacts::of(session.history());
+        Ok(FlushResult { durable_seq: seq_number(self.make_durable(&id, Some(summary))??) })
+    }
+
+    /// Makes all of a live session durable, which mends its file; the last durable event. A summary of it is left
+    /// beside the log.
+    fn make_durable(
+        &mut self,
+        id: &SessionId,
+        summary: Option<ListFacts>,
+    ) -> Answer<Result<Option<Seq>, StorageError>> {
+        let mut job = Job::Sync(id.clone(), None);
         if self.call.resumed.is_none() {
+            let session = self.store.session(id.as_str())?;
             let has_events = session.next_seq() > Offset::ZERO;
-            match self.storage.write(session) {
-                Written::Failed(error) => return Err(error.into()),
+            let written = self.storage.write(session);
+            let summary = summary.map(Box::new);
+            match written {
+                Written::Failed(error) => return Ok(Err(error)),
                 // Its file is to be mended first; that makes it durable, too.
-                Written::Publish if has_events => job = self.publication(&id, None).unwrap_or(job),
-                Written::Publish | Written::Done => {}
+                Written::Publish if has_events => {
+                    if let Some(Job::Publish(id, publication)) = self.publication(id, None) {
+                        job = Job::Publish(id, Box::new(Publication { summary, ..*publication }));
+                    }
+                }
+                Written::Publish | Written::Done => job = Job::Sync(id.clone(), summary),
             }
         }
         match self.wait_for(|| job)? {
-            JobResult::Kept(kept) => Ok(FlushResult { durable_seq: seq_number(kept?) }),
+            JobResult::Kept(kept) => Ok(kept),
             _ => Err(odd_result()),
         }
     }
 
+    /// A session that cannot be made durable stays live, so that closing it again promises what it says: only its
+    /// memory has what a failed sync may have lost. One whose log another program changed is let go all the same:
+    /// nothing can be written to that.
     pub(super) fn close(&mut self, params: EndParams) -> Answer<Face<EmptyResult>> {
+        if let Ok(session) = self.store.session(&params.session_id)
+            && !session.is_ephemeral()
+            && self.storage.describe().is_durable()
+        {
+            let id = session.id().clone();
+            if let Err(error) = self.make_durable(&id, None)?
+                && !error.is_changed_outside()
+            {
+                return Err(error.into());
+            }
+        }
         if let Some(session) = self.end(&params.session_id).filter(|session| !session.is_ephemeral()) {
             self.call.next = Next::Hold(Job::Release(session), None);
         }

@@ -74,7 +74,7 @@ impl Service {
             notifications,
             event_types: types
                 .into_iter()
-                .map(|(name, required)| EventType { name: name.to_owned(), required })
+                .map(|(name, required)| EventType { name: name.to_owned(), required, ext: None })
                 .collect(),
             limits: LimitsInfo {
                 max_message_bytes: wire.max_message_bytes as u64,

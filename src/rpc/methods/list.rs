@@ -15,8 +15,8 @@ use crate::rpc::params::ListParams;
 use crate::rpc::paths::SamePlace;
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Face, ListResult, SessionInfo, Status};
-use crate::rpc::service::{Answer, Service, bad_param};
-use crate::rpc::storage::{Job, JobResult, ListFacts, StoredInfo};
+use crate::rpc::service::{Answer, Service, Stop, bad_param};
+use crate::rpc::storage::{Job, JobResult, ListFacts, Listed, StoredInfo};
 use crate::session::Session;
 
 /// A session with the key that sorts it: time of the last event that is no title, else creation.
@@ -35,20 +35,23 @@ impl Service {
         if params.limit == Some(0) {
             return Err(bad_param("limit", "limit must be at least 1").into());
         }
-        let mut place = params.cwd.as_deref().map(|cwd| SamePlace::new(cwd, self.settings.canonical));
-        let mut matches = |info: &SessionInfo| match &mut place {
-            Some(place) => info.cwd.as_deref().is_some_and(|cwd| place.is(cwd)),
-            None => true,
-        };
+        let place = params.cwd.as_deref().map(|cwd| Box::new(self.ask_of_live(cwd)));
         if params.live == Some(true) {
-            let rows = self.store.sessions().map(live_row).map(|row| row.info).filter(matches);
+            let place = match place.map(|place| self.wait_for(|| Job::LookUp(place))).transpose()? {
+                None => None,
+                Some(JobResult::LookedUp(place)) => Some(place),
+                Some(_) => return Err(no_list()),
+            };
+            let rows = self.store.sessions().map(live_row).map(|row| row.info);
+            let rows = rows.filter(|info| is_there(info, place.as_deref()));
             return Ok(self.list_face(ListResult { sessions: rows.collect(), next_cursor: None }));
         }
         let vocabulary = self.store.vocabulary().clone();
-        let stored = match self.wait_for(|| Job::List(vocabulary))? {
+        let Listed { sessions: stored, place } = match self.wait_for(|| Job::List(vocabulary, place))? {
             JobResult::Listed(listed) => listed?,
-            _ => return Err(WireError::new(Code::Internal, "storage gave no list; report this").into()),
+            _ => return Err(no_list()),
         };
+        let matches = |info: &SessionInfo| is_there(info, place.as_deref());
         let mut rows: HashMap<String, Row> =
             stored.into_iter().map(|info| (info.id.clone(), stored_row(info))).collect();
         for session in self.store.sessions() {
@@ -63,12 +66,41 @@ impl Service {
         }
         let limit =
             usize::try_from(params.limit.unwrap_or(self.settings.wire.page_entries)).unwrap_or(usize::MAX);
-        let more = rows.len() > limit;
-        rows.truncate(limit);
+        let fitting = self.fitting(&rows, limit);
+        let more = rows.len() > fitting;
+        rows.truncate(fitting);
         let next_cursor =
             rows.last().filter(|_| more).map(|row| write_cursor(row.time, &row.info.session_id));
         let sessions = rows.into_iter().map(|row| row.info).collect();
         Ok(self.list_face(ListResult { sessions, next_cursor }))
+    }
+
+    /// That directory, to be compared with those of the live sessions.
+    fn ask_of_live(&self, cwd: &str) -> SamePlace {
+        let mut place = SamePlace::new(cwd, self.settings.canonical);
+        self.store
+            .sessions()
+            .filter_map(|session| session.header().cwd.as_deref())
+            .for_each(|cwd| place.ask(cwd));
+        place
+    }
+
+    /// So many rows, `limit` at most, fit into one answer; one at least.
+    fn fitting(&self, rows: &[Row], limit: usize) -> usize {
+        /// Room for a row's members beside its texts, and for what stands around the list.
+        const AROUND: usize = 512;
+        let most = self.settings.wire.max_message_bytes.saturating_sub(AROUND << 2);
+        let size = |row: &Row| {
+            let info = &row.info;
+            let texts = [&info.title, &info.cwd, &info.parent_session, &info.reason];
+            let texts = texts.into_iter().flatten().chain([&info.session_id]).map(|text| quote(text).len());
+            AROUND + texts.sum::<usize>()
+        };
+        let sizes = rows.iter().take(limit).map(size).scan(0, |sum, size| {
+            *sum += size;
+            Some(*sum)
+        });
+        sizes.take_while(|sum| *sum <= most).count().max(limit.min(1))
     }
 
     fn list_face(&self, list: ListResult) -> Face<ListResult> {
@@ -85,18 +117,21 @@ impl Service {
     }
 }
 
+/// Whether a session is of the place that was asked for, if one was.
+fn is_there(info: &SessionInfo, place: Option<&SamePlace>) -> bool {
+    place.is_none_or(|place| info.cwd.as_deref().is_some_and(|cwd| place.is(cwd)))
+}
+
+fn no_list() -> Stop {
+    WireError::new(Code::Internal, "storage gave no list; report this").into()
+}
+
 fn key(row: &Row) -> (i64, &str) {
     (row.time, &row.info.session_id)
 }
 
 fn live_row(session: &Session) -> Row {
-    let (log, activity) = (session.history().log(), &session.view().activity);
-    let facts = ListFacts {
-        length: log.len(),
-        last_time: activity.last_time(log),
-        title: activity.title(log).map(|title| title.lossy().into_owned()),
-    };
-    let mut row = row(session.header(), &facts);
+    let mut row = row(session.header(), &ListFacts::of(session.history()));
     row.info.live = true;
     row
 }

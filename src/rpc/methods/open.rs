@@ -1,13 +1,12 @@
 //! How sessions become live: `session/new`, `session/fork`, `session/load`, `session/resume`.
 
-use crate::json::{Json, Type};
-use crate::log::{Header, Offset, SessionId};
+use std::collections::HashSet;
+
+use crate::json::{Type, quote};
+use crate::log::{HeaderError, HeaderMeta, SessionId};
 use crate::rpc::connection::Dialect;
 use crate::rpc::error::{Code, WireError};
-use crate::rpc::misfit::misfit;
-use crate::rpc::params::{
-    ForkParams, InvariantsMode, LoadParams, NewMeta, NewParams, ReplayMode, ResumeParams,
-};
+use crate::rpc::params::{ForkParams, InvariantsMode, LoadParams, NewParams, ReplayMode, ResumeParams};
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Face, Forked, Opened};
 use crate::rpc::service::{Answer, Next, Service, Stop, bad_param, session_id};
@@ -21,43 +20,21 @@ impl Service {
         let meta = read_meta(params.meta.as_ref())?;
         let cwd = merge_cwd(params.cwd.as_deref(), meta.cwd.as_deref())?;
         self.require_cwd(cwd.as_deref())?;
-        if meta.origin.as_deref().is_some_and(|origin| origin != "subagent") {
-            return Err(bad_param(
-                "meta.origin",
-                "meta.origin can only be \"subagent\"; leave it out otherwise",
-            )
-            .into());
-        }
-        check_header_texts(cwd.as_deref(), &meta)?;
-        let safe = |field: &str, value: Option<u64>| match value.map(Offset::new) {
-            Some(None) => Err(bad_param(field, format!("{field} must be a non-negative safe integer"))),
-            Some(Some(offset)) => Ok(Some(offset)),
-            None => Ok(None),
-        };
-        let seed_length = safe("meta.seedLength", meta.seed_length)?;
-        let created_at = safe("meta.createdAt", meta.created_at)?.map(Offset::get);
-        let delegation_depth = safe("meta.delegationDepth", meta.delegation_depth)?.map(Offset::get);
+        let meta = HeaderMeta { cwd, ..meta };
+        check_header_texts(&meta)?;
         let id = params.session_id.as_deref().map(|id| session_id("sessionId", id)).transpose()?;
         let ephemeral = params.ephemeral == Some(true);
         if let Some(id) = &id {
             self.check_unused(id)?;
         }
-        let now = self.settings.clock.now();
-        let moment = &mut Moment { now, ids: &mut self.settings.ids };
         let id = match id {
             Some(id) => id,
-            None => self.store.mint(moment)?,
+            None => self.mint()?,
         };
-        let header = Header {
-            id,
-            created_at: created_at.unwrap_or(now.unsigned_abs()),
-            cwd,
-            parent_session: meta.parent_session,
-            is_seeded: false,
-            subagent: meta.origin.is_some(),
-            delegation_depth,
-            agent_preset: meta.agent_preset,
-        };
+        let now = self.settings.clock.now();
+        let moment = &mut Moment { now, ids: &mut self.settings.ids };
+        let seed_length = meta.seed_length;
+        let header = meta.into_header(id, now.unsigned_abs(), false);
         let seed = params.seed.as_ref().map(|raw| Seed { events: raw.verified().0 });
         let seeded = seed.is_some();
         let invariants = match params.invariants {
@@ -91,6 +68,11 @@ impl Service {
             boundary: Boundary { seq: boundary, on_open_turn: policy(params.on_open_turn) },
         };
         let invariants = params.invariants.map(|mode| self.invariants(Some(mode)));
+        let child = match child {
+            // One that will be refused takes no number.
+            None if self.settings.ids.is_fixed() && self.store.snapshot(of).is_ok() => Some(self.mint()?),
+            child => child,
+        };
         let command =
             Command::Fork(Fork { of, child, invariants, ephemeral: params.ephemeral == Some(true) });
         let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
@@ -183,6 +165,7 @@ impl Service {
             inherited: session.inherited_event_count(),
             parent,
             log: session.share_log(),
+            summary: None,
         };
         Some(Job::Publish(id.clone(), Box::new(publication)))
     }
@@ -201,32 +184,39 @@ impl Service {
     }
 }
 
-fn read_meta(meta: Option<&RawJson>) -> Result<NewMeta, WireError> {
-    let Some(raw) = meta else { return Ok(NewMeta::default()) };
-    let (json, checks) = raw.verified();
-    if json.kind() != Type::Object || checks.fault.is_some() {
+fn read_meta(meta: Option<&RawJson>) -> Result<HeaderMeta, WireError> {
+    let Some(raw) = meta else { return Ok(HeaderMeta::default()) };
+    let (json, _) = raw.verified();
+    let mut names = HashSet::new();
+    if json.kind() != Type::Object || !json.members().all(|(key, _)| names.insert(key.wtf8())) {
         return Err(bad_param("meta", "meta must be an object without duplicate members"));
     }
-    // In meta a null is a value, and none of its members may be null (FORMAT 8).
-    if let Some((key, _)) = json.members().find(|(_, value): &(_, Json<'_>)| value.kind() == Type::Null) {
-        let field = format!("meta.{}", key.lossy().chars().take(60).collect::<String>());
-        return Err(bad_param(&field, format!("{field} must not be null; leave it out")));
-    }
-    serde_json::from_str(raw.text()).map_err(|error| misfit(&error.to_string(), json, "meta."))
+    HeaderMeta::parse(json).map_err(|error| {
+        let field = format!("meta.{}", error.member());
+        let message = match &error {
+            HeaderError::UnknownMember(_) => {
+                format!("there is no param {field:?}; known here are {}", HeaderMeta::MEMBERS.join(", "))
+            }
+            error => format!("meta.{error}"),
+        };
+        bad_param(&field, message)
+    })
 }
 
 /// A header stands in every line that names its session, so its texts must not fill one.
-fn check_header_texts(cwd: Option<&str>, meta: &NewMeta) -> Result<(), WireError> {
+fn check_header_texts(meta: &HeaderMeta) -> Result<(), WireError> {
     const MAX: usize = 4096;
     let texts = [
-        ("cwd", cwd),
+        ("cwd", meta.cwd.as_deref()),
         ("meta.parentSession", meta.parent_session.as_deref()),
         ("meta.agentPreset", meta.agent_preset.as_deref()),
     ];
-    match texts.into_iter().find(|(_, text)| text.is_some_and(|text| text.len() > MAX)) {
-        Some((field, _)) => {
-            Err(bad_param(field, format!("{field} may have {MAX} bytes at most; shorten it")))
-        }
+    let is_long = |text: &str| text.len() > MAX || quote(text).len() > MAX + 2;
+    match texts.into_iter().find(|(_, text)| text.is_some_and(is_long)) {
+        Some((field, _)) => Err(bad_param(
+            field,
+            format!("{field} may have {MAX} bytes at most, escapes counted; shorten it"),
+        )),
         None => Ok(()),
     }
 }
@@ -239,7 +229,7 @@ fn merge_cwd(cwd: Option<&str>, meta: Option<&str>) -> Result<Option<String>, Wi
 }
 
 fn text(value: &str) -> RawJson {
-    RawJson::from_text(crate::json::quote(value))
+    RawJson::from_text(quote(value))
 }
 
 fn odd_outcome() -> Stop {

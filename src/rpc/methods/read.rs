@@ -4,13 +4,14 @@ use std::collections::HashSet;
 
 use crate::json::Json;
 use crate::log::{Event, Finder, Log, Offset, Seq};
-use crate::rpc::error::{Code, WireError};
+use crate::rpc::error::WireError;
+use crate::rpc::overlong::too_long;
 use crate::rpc::params::{
     EventsParams, MessagesParams, OpenTurnPolicy, SessionParams, Since, SnapshotParams, ThroughParams,
 };
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::*;
-use crate::rpc::service::{Answer, Service, bad_param};
+use crate::rpc::service::{Answer, Service, WireLimits, bad_param};
 use crate::session::{Boundary, OnOpenTurn, Refusal, Session, SnapshotOf};
 use crate::view::{OddCall, Open, View, context_text, header_reason, header_text, message_of};
 
@@ -62,7 +63,7 @@ impl Service {
         let wire = &self.settings.wire;
         let entries = at_least_one("limit", limit)?.unwrap_or(wire.page_entries);
         // The rest of the answer's line needs some room.
-        let most = (wire.max_message_bytes as u64).saturating_sub(8 << 10).max(1);
+        let most = (wire.max_message_bytes.saturating_sub(WireLimits::ROOM) as u64).max(1);
         let bytes = at_least_one("maxBytes", max_bytes)?.unwrap_or(wire.page_bytes).min(most);
         Ok(Page::new(entries, bytes))
     }
@@ -122,7 +123,7 @@ impl Service {
         let mut next = None;
         for (index, seq) in (from_index..).zip(view.surface.message_seqs(from_index as usize)) {
             if !page.push(message_text(&mut log, seq)) {
-                next = Some(Since { replace_generation, count: index });
+                next = Some(Since { replace_generation, count: index, ext: None });
                 break;
             }
         }
@@ -141,14 +142,14 @@ impl Service {
     }
 
     pub(super) fn model_request(&mut self, params: ThroughParams) -> Answer<RequestResult> {
-        let most = self.settings.wire.max_message_bytes as u64;
+        let most = self.settings.wire.max_message_bytes;
         let session = self.reading(&params.session_id, None)?;
         let (view, next_seq) = view_through(session, params.through_seq)?;
         let log = session.history().log();
-        let (mut page, mut finder) = (Page::new(u64::MAX, most), log.finder());
+        let (mut page, mut finder) = (Page::new(u64::MAX, most as u64), log.finder());
         for seq in view.surface.message_seqs(0) {
             if !page.push(message_text(&mut finder, seq)) {
-                return Err(too_long("session/messages", most).into());
+                return Err(too_long("session/request", most).into());
             }
         }
         let header = view.request.header.and_then(|seq| log.get(seq));
@@ -185,7 +186,7 @@ impl Service {
     }
 
     pub(super) fn snapshot(&mut self, params: SnapshotParams) -> Answer<SnapshotResult> {
-        let most = self.settings.wire.max_message_bytes as u64;
+        let most = self.settings.wire.max_message_bytes;
         self.reading(&params.session_id, params.instance_id.as_deref())?;
         let boundary = params.boundary.as_ref().map(|raw| raw.verified().0);
         let of = SnapshotOf {
@@ -195,10 +196,10 @@ impl Service {
         };
         let snapshot = self.store.snapshot(of)?;
         let log = self.store.session(&params.session_id)?.history().log();
-        let mut seed = Page::new(u64::MAX, most);
+        let mut seed = Page::new(u64::MAX, most as u64);
         for event in log.range(Offset::ZERO, snapshot.length) {
             if !seed.push(event.line()) {
-                return Err(too_long("session/events", most).into());
+                return Err(too_long("session/snapshot", most).into());
             }
         }
         let session_id = snapshot.source.as_str().to_owned();
@@ -260,15 +261,6 @@ fn view_through(session: &Session, through: Option<u64>) -> Result<(View, Offset
 
 fn message_text<'l>(log: &mut Finder<'l>, seq: Seq) -> &'l str {
     log.get(seq).and_then(message_of).map_or("null", Json::text)
-}
-
-/// An answer that would not fit into a line.
-fn too_long(paged: &str, max: u64) -> WireError {
-    let message = format!("the answer would be longer than a line may be; read it in pages with {paged}");
-    WireError::new(Code::LimitExceeded, message)
-        .text("limit", "maxMessageBytes")
-        .fact("max", max)
-        .text("use", paged)
 }
 
 /// What a front-end should know of a log that is not as a writer should have left it.

@@ -1,0 +1,57 @@
+//! What a failure of the disk is to a client.
+
+use crate::disk::fs::errno_name;
+use crate::disk::session_file::FileError;
+use crate::disk::write::{SyncError, WriteError};
+use crate::rpc::storage::StorageError;
+
+/// An I/O error as the protocol tells it.
+pub(super) fn failed(doing: &str, error: &std::io::Error, committed: bool) -> StorageError {
+    let errno = errno_name(error).unwrap_or("EIO").to_owned();
+    StorageError::Failed { errno, doing: doing.to_owned(), committed, reason: None }
+}
+
+fn changed_outside(doing: &str, committed: bool) -> StorageError {
+    StorageError::Failed {
+        errno: "ESTALE".to_owned(),
+        doing: doing.to_owned(),
+        committed,
+        reason: Some("changed_outside"),
+    }
+}
+
+/// A failed write: nothing of it was kept, unless only its sync failed.
+pub(super) fn write_failed(error: &FileError) -> StorageError {
+    const DOING: &str = "writing the session's log";
+    match error {
+        FileError::Write(WriteError::Failed(error) | WriteError::Examine(error)) => {
+            failed(DOING, error, false)
+        }
+        FileError::Write(WriteError::NotRolledBack { write, .. }) => failed(DOING, write, false),
+        FileError::Write(WriteError::ChangedOutside { .. } | WriteError::Removed) => {
+            changed_outside(DOING, false)
+        }
+        FileError::Save(error) => failed("saving the log's torn end", error, false),
+        FileError::Write(WriteError::Syncing) | FileError::Frame(_) => {
+            failed(DOING, &std::io::Error::other("sync"), false)
+        }
+        FileError::Sync(error) => not_synced(error, false),
+        FileError::Unsynced(error) => sync_failed(error),
+    }
+}
+
+/// A failed sync: the events are kept, though not durable.
+pub(super) fn sync_failed(error: &SyncError) -> StorageError {
+    not_synced(error, true)
+}
+
+fn not_synced(error: &SyncError, committed: bool) -> StorageError {
+    const DOING: &str = "making the session's log durable";
+    match error {
+        SyncError::Failed(error) | SyncError::Rewrite(error) => failed(DOING, error, committed),
+        SyncError::ChangedOutside { .. } => changed_outside(DOING, committed),
+        SyncError::TailTooShort { .. } | SyncError::Lost => {
+            failed(DOING, &std::io::Error::other("lost"), committed)
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What lists of sessions show of a log, followed event by event: kept with a live log, or gathered while one is read.
+
+use std::sync::Arc;
+
+use super::kind::Kind;
+use crate::json::Json;
+
+/// The last event that is no `session/title*` (PROTOCOL 3, Listing), as its seq or its time.
+///
+/// The closers of a crash repair take the time of the last event (FORMAT 12). Where that is a title, they would say
+/// that the session was active when it was only titled, and loading must not move a session in a list: an interrupted
+/// turn's closers directly behind a title, at the title's very time, count as little as the title.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastActive<S> {
+    last: Option<S>,
+    /// Behind a title: its time in milliseconds, and `last` as it was there.
+    behind_title: Option<(i64, Option<S>)>,
+}
+
+impl<S> Default for LastActive<S> {
+    fn default() -> Self {
+        Self { last: None, behind_title: None }
+    }
+}
+
+impl<S: Copy> LastActive<S> {
+    /// Follows an event that `stamp` stands for; `time` is its own, in milliseconds.
+    pub fn follow(&mut self, kind: Kind, stamp: S, time: impl Fn() -> i64, data: Json<'_>) {
+        match (kind, self.behind_title) {
+            (Kind::SessionTitle | Kind::SessionTitleLlmRequest, _) => {
+                self.behind_title = Some((time(), self.last));
+            }
+            (Kind::ToolResult | Kind::StepEnd, Some((titled, _))) if time() == titled => {
+                self.last = Some(stamp);
+            }
+            (Kind::TurnEnd, Some((titled, before))) if is_interrupted(data) && time() == titled => {
+                (self.last, self.behind_title) = (before, None);
+            }
+            _ => (self.last, self.behind_title) = (Some(stamp), None),
+        }
+    }
+
+    /// The stamp of that event; none when there is no such event.
+    pub fn get(self) -> Option<S> {
+        self.last
+    }
+}
+
+/// Whether the data of a `turn/end` says that a repair or an interrupt wrote it.
+fn is_interrupted(data: Json<'_>) -> bool {
+    data.at(&["reason", "kind"]).is_some_and(|kind| kind.is_str("interrupted"))
+}
+
+/// Types outside the vocabulary that are not marked ignorable: a log loads only where all of them are declared. The
+/// first few are named. Clones share the names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ForeignTypes(Option<Arc<Vec<String>>>);
+
+impl ForeignTypes {
+    /// So many are named.
+    const MOST: usize = 8;
+
+    /// Notes the type of an event of [`Kind::Other`] that is not ignorable.
+    pub fn note(&mut self, name: impl FnOnce() -> String) {
+        if self.names().len() < Self::MOST {
+            let name = name();
+            if !self.names().contains(&name) {
+                Arc::make_mut(self.0.get_or_insert_default()).push(name);
+            }
+        }
+    }
+
+    /// Their names, in the order in which they were met.
+    pub fn names(&self) -> &[String] {
+        self.0.as_deref().map_or(&[], Vec::as_slice)
+    }
+}
+
+impl FromIterator<String> for ForeignTypes {
+    fn from_iter<T: IntoIterator<Item = String>>(names: T) -> Self {
+        let mut types = Self::default();
+        names.into_iter().for_each(|name| types.note(|| name));
+        types
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closers_behind_a_title_are_no_activity() {
+        let last = |events: &[(Kind, i64, &str)]| {
+            let mut last = LastActive::default();
+            for (kind, time, data) in events {
+                let (data, _) = Json::parse(data).unwrap_or((Json::NULL, Default::default()));
+                last.follow(*kind, *time, || *time, data);
+            }
+            last.get()
+        };
+        let (user, title) = ((Kind::UserMessage, 5, "{}"), (Kind::SessionTitle, 9, "{}"));
+        let interrupted = (Kind::TurnEnd, 9, r#"{"turn":1,"reason":{"kind":"interrupted"}}"#);
+        let (result, step) = ((Kind::ToolResult, 9, "{}"), (Kind::StepEnd, 9, "{}"));
+        assert_eq!(last(&[title]), None);
+        assert_eq!(last(&[user, title]), Some(5));
+        assert_eq!(last(&[user, title, interrupted]), Some(5));
+        assert_eq!(last(&[user, title, title, result, result, step, interrupted]), Some(5));
+        // Anything else in between, another time, or another end is activity.
+        assert_eq!(last(&[user, title, result, (Kind::UserMessage, 9, "{}"), interrupted]), Some(9));
+        assert_eq!(last(&[user, title, (Kind::TurnEnd, 10, interrupted.2)]), Some(10));
+        let completed = r#"{"turn":1,"reason":{"kind":"completed"}}"#;
+        assert_eq!(last(&[user, title, (Kind::TurnEnd, 9, completed)]), Some(9));
+        assert_eq!(last(&[title, user, step, interrupted]), Some(9));
+    }
+
+    #[test]
+    fn foreign_types_are_named_once_and_few() {
+        let mut types: ForeignTypes = ["a", "b", "a"].map(str::to_owned).into_iter().collect();
+        assert_eq!(types.names(), ["a", "b"]);
+        let before = types.clone();
+        (0..20).for_each(|n| types.note(|| n.to_string()));
+        assert_eq!((types.names().len(), before.names().len()), (ForeignTypes::MOST, 2));
+    }
+}

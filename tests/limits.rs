@@ -1,0 +1,174 @@
+//! Limits (PROTOCOL 6): do the flags refuse what cannot work, do our own lines keep the smallest limit, and does what a
+//! refusal tells to do work?
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use support::daemon::Daemon;
+
+/// Exit code and stderr of a daemon with these flags and no client.
+fn start(args: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_sessiond"))
+        .args(["serve", "--store", "memory:"])
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_limit_below_its_minimum_is_wrong_usage() {
+    for (flag, minimum) in [
+        ("--max-message-bytes", 65_536),
+        ("--max-event-bytes", 4_096),
+        ("--max-depth", 8),
+        ("--max-queued-bytes", 4_096),
+        ("--max-batch-events", 1),
+        ("--max-live-sessions", 1),
+    ] {
+        let (code, said) = start(&[flag, &(minimum - 1).to_string()]);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(flag) && said.contains(&format!("between {minimum} and ")), "{said}");
+        assert_eq!(start(&[flag, &minimum.to_string()]).0, Some(0), "{flag} {minimum}");
+    }
+    let (code, said) = start(&["--max-message-bytes", "65536", "--max-event-bytes", "49153"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("--max-event-bytes 49153") && said.contains("at most 49152"), "{said}");
+    assert_eq!(start(&["--max-message-bytes", "65536", "--max-event-bytes", "49152"]).0, Some(0));
+}
+
+const LINE: usize = 65_536;
+
+/// The response to a request; every line before it, and it, keep the limit.
+fn call(daemon: &mut Daemon, method: &str, params: Value) -> Value {
+    let id = daemon.send(method, params);
+    loop {
+        let line = daemon.line();
+        assert!(line.len() <= LINE, "{} bytes: {}", line.len(), &line[..200]);
+        let line: Value = serde_json::from_str(&line).unwrap();
+        if line["id"] == id {
+            return line;
+        }
+    }
+}
+
+fn smallest() -> Daemon {
+    Daemon::start(&["--store", "memory:", "--max-message-bytes", "65536"])
+}
+
+#[test]
+fn our_own_lines_keep_the_smallest_limit() {
+    let mut daemon = smallest();
+    // Texts of a header whose escapes make them longer, as long as they may be.
+    let control = |count: usize| "\u{1}".repeat(count);
+    let refused = call(&mut daemon, "session/new", json!({"meta": {"agentPreset": control(700)}}));
+    assert_eq!(refused["error"]["data"]["field"], "meta.agentPreset");
+    let meta = json!({"cwd": format!("/{}", control(680)), "agentPreset": control(682)});
+    let id = "~".repeat(48);
+    assert!(call(&mut daemon, "session/new", json!({"sessionId": id, "meta": meta}))["error"].is_null());
+    // The longest event of all, and lists and pages with it.
+    let title = "x".repeat(49_152 - 90);
+    let longest = json!({"sessionId": id, "type": "session/title", "data": {"title": title}});
+    assert_eq!(call(&mut daemon, "session/append", longest)["result"]["seq"], 0);
+    for at in 0..5 {
+        let child = format!("child-{at}");
+        call(&mut daemon, "session/fork", json!({"sessionId": id, "childSessionId": child}));
+    }
+    for method in ["session/info", "session/events", "session/inspect", "session/messages"] {
+        assert!(call(&mut daemon, method, json!({"sessionId": id}))["error"].is_null(), "{method}");
+    }
+    // A list is paged by itself; what cannot be says what to do, and that works.
+    let mut seen = Vec::new();
+    let mut cursor = Value::Null;
+    loop {
+        let page = call(&mut daemon, "session/list", json!({"cursor": cursor}));
+        let page = &page["result"];
+        seen.extend(page["sessions"].as_array().unwrap().iter().map(|row| row["sessionId"].clone()));
+        cursor = page["nextCursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 6);
+    let refused = call(&mut daemon, "session/list", json!({"live": true}));
+    assert_eq!(refused["error"]["data"]["limit"], "maxMessageBytes");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("ask without live"));
+}
+
+#[test]
+fn a_surface_that_fills_no_line_can_be_folded_from_pages() {
+    let mut daemon = smallest();
+    call(&mut daemon, "session/new", json!({"sessionId": "s"}));
+    let count = 13_000;
+    for from in (0..count).step_by(250) {
+        let message = |n: usize| {
+            let data =
+                json!({"id": n.to_string(), "role": "user", "content": [], "source": {"kind": "user"}});
+            json!({"type": "user/message", "data": data, "surfaceOp": "append"})
+        };
+        let events: Vec<_> = (from..from + 250).map(message).collect();
+        let batch = json!({"sessionId": "s", "events": events});
+        assert_eq!(call(&mut daemon, "session/append_batch", batch)["result"]["count"], 250);
+    }
+    let refused = call(&mut daemon, "session/surface", json!({"sessionId": "s"}))["error"].clone();
+    assert_eq!(
+        (&refused["data"]["code"], &refused["data"]["use"]),
+        (&json!("LIMIT_EXCEEDED"), &json!("session/events"))
+    );
+    let (mut nodes, mut from) = (Vec::new(), json!(0));
+    while !from.is_null() {
+        let types = ["user/message", "assistant/message", "tool/result"];
+        let page =
+            call(&mut daemon, "session/events", json!({"sessionId": "s", "fromSeq": from, "types": types}));
+        let page = &page["result"];
+        for event in page["events"].as_array().unwrap() {
+            assert_eq!(event["surfaceOp"], "append");
+            nodes.push(event["seq"].as_u64().unwrap());
+        }
+        from = page["next"].clone();
+    }
+    assert!(nodes.iter().copied().eq(0..count as u64));
+    let some = call(&mut daemon, "session/surface", json!({"sessionId": "s", "throughSeq": 99}));
+    assert_eq!(some["result"]["nodes"], json!(nodes[..100]));
+    for (method, paged) in [("session/snapshot", "session/events"), ("session/request", "session/messages")] {
+        let refused = call(&mut daemon, method, json!({"sessionId": "s"}));
+        assert_eq!(refused["error"]["data"]["use"], paged, "{refused}");
+    }
+}
+
+#[test]
+fn a_stored_log_over_a_limit_names_that_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = format!("jsonl:{}", dir.path().display());
+    let mut daemon = Daemon::start(&["--store", &store]);
+    call(&mut daemon, "session/new", json!({"sessionId": "deep"}));
+    call(&mut daemon, "session/new", json!({"sessionId": "long"}));
+    let deep = json!({"sessionId": "deep", "type": "session/title", "data": [[[[[[[[[[1]]]]]]]]]]});
+    call(&mut daemon, "session/append", deep);
+    let long = json!({"sessionId": "long", "type": "session/title", "data": "x".repeat(5_000)});
+    call(&mut daemon, "session/append", long);
+    for session in ["deep", "long"] {
+        call(&mut daemon, "session/close", json!({"sessionId": session}));
+    }
+    daemon.end();
+    let mut daemon = Daemon::start(&["--store", &store, "--max-depth", "8", "--max-event-bytes", "4096"]);
+    for (session, limit, max, flag) in
+        [("deep", "maxDepth", 8, "--max-depth"), ("long", "maxEventBytes", 4096, "--max-event-bytes")]
+    {
+        let refused = call(&mut daemon, "session/load", json!({"sessionId": session}))["error"].clone();
+        let data = &refused["data"];
+        assert_eq!(
+            (&data["code"], &data["limit"], &data["max"]),
+            (&json!("LIMIT_EXCEEDED"), &json!(limit), &json!(max))
+        );
+        let message = refused["message"].as_str().unwrap();
+        assert!(
+            message.contains(session) && message.contains("line 2") && message.contains(flag),
+            "{message}"
+        );
+    }
+}

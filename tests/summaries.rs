@@ -1,0 +1,223 @@
+//! Does the owner of a log keep the summary beside it at flush and close (PROTOCOL 3, Listing), and is it what a reading
+//! of the log finds?
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod dur_support;
+
+use std::sync::Arc;
+
+use dur_support::local::{Local, runtime};
+use dur_support::{append, note};
+use serde_json::{Value, json};
+use sessiond::disk::fault::{Effect, FaultFs, Op};
+use sessiond::disk::fs::FileSystem;
+use sessiond::disk::paths::{Encoding, LogPath};
+use sessiond::disk::read::{ReadLimits, read_log};
+use sessiond::disk::record::RecordingFs;
+use sessiond::disk::summary::{Facts, FactsSink, read_summary};
+
+struct Store {
+    disk: RecordingFs,
+    faults: Arc<FaultFs>,
+    local: Local,
+}
+
+impl Store {
+    fn new() -> Self {
+        let disk = RecordingFs::new();
+        let faults = Arc::new(FaultFs::new(Arc::new(disk.clone())));
+        let local = Local::new(faults.clone(), &runtime());
+        Self { disk, faults, local }
+    }
+
+    fn path(session: &str) -> LogPath {
+        LogPath::new(None, session, Encoding::Plain).unwrap()
+    }
+
+    /// The summary, if it is good for the log as it is.
+    fn summary(&self, session: &str) -> Option<Facts> {
+        let path = Self::path(session);
+        let log = self.disk.content(path.log()).unwrap();
+        let line = std::str::from_utf8(&log).unwrap().lines().next().unwrap();
+        read_summary(&self.disk, &path, line, log.len() as u64)
+    }
+
+    /// What a reading finds.
+    fn read(&self, session: &str) -> Facts {
+        let file = self.disk.open_read(&Self::path(session).log()).unwrap();
+        let (mut sink, len) = (FactsSink::default(), file.metadata().unwrap().len);
+        read_log(file.as_ref(), len, Encoding::Plain, ReadLimits::default(), &mut sink).unwrap();
+        sink.facts()
+    }
+
+    fn append(&mut self, kind: &str, data: Value) {
+        let mut params = json!({"sessionId": "s", "type": kind, "data": data});
+        if kind == "x/note" {
+            params["ignorable"] = json!(true);
+        }
+        self.local.ok("session/append", params);
+    }
+
+    /// Operations on files during a call.
+    fn during(&mut self, method: &str, params: Value) -> Vec<Op> {
+        let _ = self.faults.take_done();
+        self.local.ok(method, params);
+        self.faults.take_done()
+    }
+}
+
+fn s() -> Value {
+    json!({"sessionId": "s"})
+}
+
+#[test]
+fn a_flush_leaves_the_facts_that_a_reading_finds() {
+    let mut store = Store::new();
+    let types = json!([{"type": "x/mine", "required": true}, {"type": "x/other", "required": true}]);
+    store.local.ok(
+        "initialize",
+        json!({"protocolVersion": 1, "clientCapabilities": {"_meta": {"sessiond": {"eventTypes": types}}}}),
+    );
+    store.local.ok("session/new", s());
+    store.append("session/title", json!({"title": "first \"one\" \u{2028}"}));
+    store.append("x/note", json!({"n": 1}));
+    assert_eq!(store.summary("s"), None, "nobody has asked for it yet");
+    store.local.ok("session/flush", s());
+    let told = store.summary("s").expect("a summary");
+    assert_eq!(told, store.read("s"));
+    assert_eq!((told.events.get(), told.title.as_deref()), (2, Some("first \"one\" \u{2028}")));
+    assert_eq!(told.foreign.names(), [] as [String; 0]);
+    // It follows what comes: types that must be declared, a title that is no title, retracted events.
+    for kind in ["x/mine", "turn/start", "x/other", "x/mine"] {
+        store.append(kind, json!({"turn": 1}));
+        assert_eq!(store.summary("s"), None, "it is not good for a log that has grown");
+        store.local.ok("session/flush", s());
+        assert_eq!(store.summary("s").unwrap(), store.read("s"), "after {kind}");
+    }
+    assert_eq!(store.summary("s").unwrap().foreign.names(), ["x/mine", "x/other"]);
+    store.faults.fail(Some(Op::Write), 0, Effect::Errno("ENOSPC"));
+    store.local.call("session/append", append("s", &note(9))).unwrap_err();
+    store.append("session/title", json!({"title": ""}));
+    store.local.ok("session/flush", s());
+    let told = store.summary("s").unwrap();
+    assert_eq!(told, store.read("s"));
+    assert_eq!((told.events.get(), told.title), (7, None));
+    // A list opens the log for its header, looks for the other encoding, and opens the summary: nothing more.
+    let opens = |ops: &[Op]| ops.iter().filter(|op| **op == Op::Open).count();
+    assert_eq!(opens(&store.during("session/list", json!({}))), 3);
+    // A flush that changes nothing writes nothing.
+    assert_eq!(store.during("session/flush", s()), []);
+    store.local.ok("session/delete", s());
+    assert!(store.disk.paths().iter().all(|path| !path.to_string_lossy().contains("/s/")));
+}
+
+#[test]
+fn a_flush_does_not_read_the_log_and_a_lost_summary_fails_nothing() {
+    let mut store = Store::new();
+    store.local.ok("session/new", s());
+    store.append("x/note", json!({"n": 1}));
+    let ops = store.during("session/flush", s());
+    assert!(!ops.contains(&Op::Read), "{ops:?}");
+    for op in [Op::CreateNew, Op::Rename] {
+        store.append("x/note", json!({"n": 2}));
+        store.faults.fail(Some(op), 0, Effect::Errno("ENOSPC"));
+        store.local.ok("session/flush", s());
+        assert_eq!(store.summary("s"), None);
+    }
+    // A summary tells of durable events only: a sync that fails leaves none.
+    store.append("x/note", json!({"n": 3}));
+    store.faults.fail(Some(Op::Sync), 0, Effect::Errno("EIO"));
+    let mut durable = append("s", &note(4));
+    durable["durable"] = json!(true);
+    store.local.call("session/append", durable).unwrap_err();
+    store.faults.fail(Some(Op::Sync), 0, Effect::Errno("EIO"));
+    store.local.call("session/flush", s()).unwrap_err();
+    assert_eq!(store.summary("s"), None);
+    store.local.ok("session/flush", s());
+    assert_eq!(store.summary("s").unwrap(), store.read("s"));
+}
+
+#[test]
+fn a_flush_that_mends_and_a_close_leave_it_too() {
+    let mut store = Store::new();
+    store.local.ok("session/new", s());
+    store.append("turn/start", json!({"turn": 1}));
+    store.local.ok("session/close", s());
+    assert_eq!(store.summary("s").unwrap().events.get(), 1);
+    for last in ["session/flush", "session/close"] {
+        let file = store.disk.open_append(&Store::path("s").log()).unwrap();
+        file.append(b"{\"torn").unwrap();
+        store.local.ok("session/load", s());
+        store.local.ok(last, s());
+        let told = store.summary("s").expect(last);
+        assert_eq!(told, store.read("s"));
+        assert_eq!(told.events.get(), 2, "the closer is among them");
+        store.local.ok("session/close", s());
+    }
+}
+
+#[test]
+fn loading_moves_no_session_in_the_list() {
+    let mut store = Store::new();
+    let order = |store: &mut Store| -> Vec<String> {
+        let list = store.local.ok("session/list", json!({}));
+        list["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["sessionId"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    store.local.ok("session/new", s());
+    store.append("turn/start", json!({"turn": 1}));
+    store.append("step/start", json!({"turn": 1, "step": 1}));
+    store.local.ok("session/new", json!({"sessionId": "later"}));
+    store.local.ok("session/append", append("later", &note(1)));
+    // Titled while its turn runs; then the daemon dies. The closers of its repair take the title's time.
+    store.append("session/title", json!({"title": "a name"}));
+    let disk = store.disk.clone();
+    drop(store.local);
+    let faults = Arc::new(FaultFs::new(Arc::new(disk.clone())));
+    let mut store = Store { disk, local: Local::new(faults.clone(), &runtime()), faults };
+    let before = store.local.ok("session/list", json!({}))["sessions"].clone();
+    assert_eq!(order(&mut store), ["later", "s"]);
+    let loaded = store.local.ok("session/load", s());
+    assert_eq!(loaded["repaired"]["closers"], 2);
+    let events = store.local.events("s");
+    assert_eq!(events[4]["time"], events[2]["time"], "FORMAT 12");
+    assert_eq!(order(&mut store), ["later", "s"], "live");
+    for method in ["session/flush", "session/close"] {
+        store.local.ok(method, s());
+        assert_eq!(order(&mut store), ["later", "s"], "{method}");
+        assert_eq!(store.summary("s").unwrap(), store.read("s"));
+    }
+    let after = store.local.ok("session/list", json!({}))["sessions"].clone();
+    assert_eq!(after, before, "nothing that a list shows has changed");
+    // What happens then moves it. (This daemon's clock began anew.)
+    store.local.ok("session/load", s());
+    (0..20).for_each(|n| store.append("x/note", json!({ "n": n })));
+    assert_eq!(order(&mut store), ["s", "later"]);
+}
+
+#[test]
+fn a_minted_id_is_none_that_is_stored() {
+    let mut store = Store::new();
+    for taken in ["session-1", "session-2", "session-4"] {
+        store.local.ok("session/new", json!({"sessionId": taken}));
+        store.local.ok("session/append", append(taken, &note(0)));
+        store.local.ok("session/close", json!({"sessionId": taken}));
+    }
+    // The count begins anew with each daemon.
+    let made = store.local.ok("session/new", json!({}));
+    assert_eq!(made["sessionId"], "session-3");
+    store.local.ok("session/append", append("session-3", &note(1)));
+    let refused = store.local.call("session/fork", json!({"sessionId": "session-3", "boundary": 7}));
+    assert_eq!(refused.unwrap_err()["data"]["code"], "INVALID_BOUNDARY");
+    let forked = store.local.ok("session/fork", json!({"sessionId": "session-3"}));
+    assert_eq!(forked["sessionId"], "session-5");
+    // Several in one turn do not get one id.
+    let made = store.local.turn(&[("session/new", json!({})), ("session/new", json!({}))]);
+    let ids: Vec<_> = made.into_iter().map(|answer| answer.unwrap()["sessionId"].clone()).collect();
+    assert_eq!(ids, ["session-6", "session-7"]);
+    assert_eq!(store.local.inspect("session-1").len(), 1);
+}
