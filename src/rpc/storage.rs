@@ -269,6 +269,8 @@ pub enum StorageError {
         /// Its value.
         max: u64,
     },
+    /// A bug of ours, on the way to the disk or back.
+    Bug,
 }
 
 impl StorageError {
@@ -335,6 +337,10 @@ impl From<StorageError> for WireError {
                 let error = Self::new(Code::LimitExceeded, format!("over the limit {limit} of {max}"));
                 error.text("limit", limit).fact("max", max)
             }
+            StorageError::Bug => Self::new(
+                Code::Internal,
+                "a bug in sessiond while it used its store; close the session and load it, and report this",
+            ),
         }
     }
 }

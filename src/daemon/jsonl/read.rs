@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use super::keeper::{Keeper, Witness};
 use super::storage::{Shared, failed};
 use crate::disk::catalogue::Catalogue;
-use crate::disk::damage::{Place, ReadError, Verdict};
+use crate::disk::damage::{Place, ReadError, TooLow, Verdict};
 use crate::disk::delete::{DeleteError, delete as delete_stored, delete_open};
 use crate::disk::find::{FindError, OddPlace, check_place, find as find_log};
 use crate::disk::fs::{File, read_full};
@@ -88,7 +88,7 @@ fn judged(
     match verdict {
         Verdict::Corrupt => corrupt(id, reason, place, rule),
         Verdict::Unsupported => StorageError::Unsupported { id: id.clone(), reason, direction: "unknown" },
-        Verdict::Limit => StorageError::Limit { limit: "maxEventBytes", max: 0 },
+        Verdict::Limit(TooLow { limit, max }) => StorageError::Limit { limit, max },
     }
 }
 
