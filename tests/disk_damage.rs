@@ -4,7 +4,7 @@
 mod load_support;
 
 use load_support::{Keeper, load, repaired};
-use sessiond::disk::damage::{Damage, Verdict};
+use sessiond::disk::damage::{Damage, TooLow, Verdict};
 use sessiond::disk::paths::Encoding;
 use sessiond::disk::read::{ReadLimits, read_log};
 use sessiond::disk::zstd::FrameEncoder;
@@ -103,7 +103,7 @@ fn a_line_beyond_the_bound_is_a_limit_and_no_damage() {
         problem.to_string(),
         "line 3 (byte 131): the line is longer than 1000 bytes: raise the limit to read this log"
     );
-    assert_eq!(problem.damage.verdict(), Verdict::Limit);
+    assert_eq!(problem.damage.verdict(), Verdict::Limit(TooLow { limit: "maxLineBytes", max: 1000 }));
     assert_eq!(keeper.log.len().get(), 1);
 }
 

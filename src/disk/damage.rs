@@ -34,7 +34,23 @@ pub enum Verdict {
     /// The log may be sound for another program: `FORMAT_UNSUPPORTED`.
     Unsupported,
     /// The log may be sound, a limit of ours is too low for it: `LIMIT_EXCEEDED`.
-    Limit,
+    Limit(TooLow),
+}
+
+/// A limit of ours that is too low for a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLow {
+    /// Its name on the wire.
+    pub limit: &'static str,
+    /// Its value.
+    pub max: u64,
+}
+
+impl TooLow {
+    /// The bound on a line, which is far above what an event may take.
+    fn line(max: u64) -> Verdict {
+        Verdict::Limit(Self { limit: "maxLineBytes", max })
+    }
 }
 
 /// A caller's refusal of a header or an event. The caller keeps what it needs beyond these texts.
@@ -143,7 +159,8 @@ impl Damage {
     pub fn verdict(&self) -> Verdict {
         match self {
             Self::Refused(refused) => refused.verdict,
-            Self::LineTooLong { .. } | Self::RowTooLarge { .. } => Verdict::Limit,
+            Self::LineTooLong { max } => TooLow::line(*max as u64),
+            Self::RowTooLarge { max, .. } => TooLow::line(*max),
             _ => Verdict::Corrupt,
         }
     }
@@ -244,7 +261,7 @@ impl ReadError {
     pub fn verdict(&self) -> Option<Verdict> {
         match self {
             Self::Io(_) | Self::Frame(FrameError::Codec(_) | FrameError::Read(_)) => None,
-            Self::HeaderTooLong { .. } => Some(Verdict::Limit),
+            Self::HeaderTooLong { max } => Some(TooLow::line(*max as u64)),
             Self::Header(error) if error.fault.is_unsupported() => Some(Verdict::Unsupported),
             Self::Refused(refused) => Some(refused.verdict),
             _ => Some(Verdict::Corrupt),

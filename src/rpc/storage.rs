@@ -320,6 +320,8 @@ pub enum StorageError {
         /// Its value.
         max: u64,
     },
+    /// A bug of ours, on the way to the disk or back.
+    Bug,
 }
 
 impl StorageError {
@@ -392,6 +394,10 @@ impl From<StorageError> for WireError {
                     Self::new(Code::LimitExceeded, format!("session {id} cannot be read here: {reason}"));
                 error.text("limit", limit).fact("max", max)
             }
+            StorageError::Bug => Self::new(
+                Code::Internal,
+                "a bug in sessiond while it used its store; close the session and load it, and report this",
+            ),
         }
     }
 }

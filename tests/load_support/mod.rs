@@ -3,7 +3,7 @@
 
 pub mod store;
 
-use sessiond::disk::damage::{Refused, Verdict};
+use sessiond::disk::damage::{Refused, TooLow, Verdict};
 use sessiond::disk::paths::Encoding;
 use sessiond::disk::read::{ReadLimits, Scan, Sink, StoredEvent, read_log};
 use sessiond::log::{Event, Header, Log, Offset, Seq};
@@ -20,7 +20,7 @@ pub struct Loader {
 pub fn refused(refusal: &Refusal) -> Refused {
     let (verdict, class) = match refusal {
         Refusal::UnknownType(_) => (Verdict::Unsupported, "EVENT_TYPE_UNKNOWN"),
-        Refusal::Limit { .. } => (Verdict::Limit, ""),
+        Refusal::Limit { limit, max } => (Verdict::Limit(TooLow { limit, max: *max }), ""),
         Refusal::Shape(error) => (Verdict::Corrupt, error.class()),
         Refusal::Surface(error) => (Verdict::Corrupt, error.rule()),
         _ => (Verdict::Corrupt, ""),

@@ -258,7 +258,6 @@ fn size_reported_as_corruption() {
 
 /// B050, B057: the error names the limit that was met, and its value (PROTOCOL 5).
 #[test]
-#[ignore = "a load answers maxEventBytes and max 0 whatever the limit (daemon/jsonl/read.rs, judged)"]
 fn size_reported_as_corruption_names_the_limit() {
     let store = too_large();
     let mut daemon = store.daemon_with(&LOW);

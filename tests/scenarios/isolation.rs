@@ -210,7 +210,6 @@ fn the_daemon_outlives_a_panic() {
 
 /// A bug in a job on another thread is its request's alone, too.
 #[test]
-#[ignore = "a job that panics gives no result: its request, its session and the end wait for ever (daemon/jsonl/storage.rs, away)"]
 fn a_panic_in_a_job_is_that_requests_alone() {
     for (plan_line, method) in [
         ("read panic", "session/load"),

@@ -100,7 +100,6 @@ fn orphan_process() {
 
 /// B121: an end does not wait for the window of a group commit: it makes everything durable itself.
 #[test]
-#[ignore = "an end waits until the windows of group commits are over (daemon/jsonl/storage.rs, sync_later)"]
 fn orphan_process_waits_for_no_window() {
     for signal in [None, Some(Signal::TERM)] {
         let store = Store::new();

@@ -1,6 +1,6 @@
 //! What takes the events of a log that is read: the one validator, on the way from disk to memory.
 
-use crate::disk::damage::{Refused, Verdict};
+use crate::disk::damage::{Refused, TooLow, Verdict};
 use crate::disk::read::{Sink, StoredEvent};
 use crate::log::{Event, Log, Offset, Seq};
 use crate::session::{Candidate, History, Refusal, Rules};
@@ -126,7 +126,7 @@ fn refused(refusal: &Refusal) -> Refused {
         Refusal::Shape(error) => (Verdict::Corrupt, error.class()),
         Refusal::Surface(error) => (Verdict::Corrupt, error.rule()),
         Refusal::LossyJson { .. } => (Verdict::Corrupt, "JSON_NOT_LOSSLESS"),
-        Refusal::Limit { limit, .. } => (Verdict::Limit, *limit),
+        Refusal::Limit { limit, max } => (Verdict::Limit(TooLow { limit, max: *max }), ""),
         _ => (Verdict::Corrupt, ""),
     };
     Refused { verdict, class, reason: refusal.to_string() }

@@ -6,7 +6,7 @@ use super::failures::failed;
 use super::keeper::{Keeper, Witness};
 use super::storage::Shared;
 use crate::disk::catalogue::Catalogue;
-use crate::disk::damage::{Place, ReadError, Verdict};
+use crate::disk::damage::{Place, ReadError, TooLow, Verdict};
 use crate::disk::delete::{DeleteError, delete as delete_stored, delete_open};
 use crate::disk::find::{FindError, OddPlace, check_place, find as find_log};
 use crate::disk::fs::{File, read_full};
@@ -81,7 +81,6 @@ fn corrupt(id: &SessionId, reason: String, place: Place, rule: &'static str) -> 
 
 fn judged(
     id: &SessionId,
-    limits: &Limits,
     verdict: Verdict,
     reason: String,
     place: Place,
@@ -90,18 +89,11 @@ fn judged(
     match verdict {
         Verdict::Corrupt => corrupt(id, reason, place, rule),
         Verdict::Unsupported => StorageError::Unsupported { id: id.clone(), reason, direction: "unknown" },
-        Verdict::Limit => {
-            let (limit, max) = match rule {
-                "maxDepth" => (rule, u64::from(limits.max_depth)),
-                "maxEventBytes" => (rule, limits.max_event_bytes as u64),
-                _ => ("maxLineBytes", ReadLimits::default().max_line as u64), // the reader's own, without a flag
-            };
-            StorageError::Limit { id: id.clone(), reason, limit, max }
-        }
+        Verdict::Limit(TooLow { limit, max }) => StorageError::Limit { id: id.clone(), reason, limit, max },
     }
 }
 
-fn unreadable(id: &SessionId, limits: &Limits, error: &ReadError) -> StorageError {
+fn unreadable(id: &SessionId, error: &ReadError) -> StorageError {
     match (error, error.verdict()) {
         (ReadError::Io(error), _) => failed("reading the log", error, false),
         (ReadError::Header(header), Some(Verdict::Unsupported)) => StorageError::Unsupported {
@@ -109,7 +101,7 @@ fn unreadable(id: &SessionId, limits: &Limits, error: &ReadError) -> StorageErro
             reason: header.to_string(),
             direction: header.fault.direction().unwrap_or("unknown"),
         },
-        (_, Some(verdict)) => judged(id, limits, verdict, error.to_string(), Place::default(), error.class()),
+        (_, Some(verdict)) => judged(id, verdict, error.to_string(), Place::default(), error.class()),
         (_, None) => failed("reading the log", &std::io::Error::other("codec"), false),
     }
 }
@@ -148,11 +140,11 @@ pub(super) fn load(
     let rules = Rules { vocabulary, limits };
     let mut keeper = Keeper::strict(rules);
     let scan = read_log(file.as_ref(), size, path.encoding(), ReadLimits::default(), &mut keeper)
-        .map_err(|error| unreadable(id, limits, &error))?;
+        .map_err(|error| unreadable(id, &error))?;
     check_place(&scan.header, id, &path).map_err(|odd| odd_place(id, &odd))?;
     if let Some(problem) = scan.failure() {
         let verdict = problem.damage.verdict();
-        return Err(judged(id, limits, verdict, problem.to_string(), problem.place, problem.class()));
+        return Err(judged(id, verdict, problem.to_string(), problem.place, problem.class()));
     }
     // What another process has written may not be durable yet, and its bytes may not be ours to write again.
     file.sync_data().map_err(|error| failed("making the log durable", &error, false))?;
@@ -216,8 +208,8 @@ pub(super) fn inspect(
     let path = locate(shared, id)?;
     let file = shared.fs.open_read(&path.log()).map_err(|error| failed("reading the log", &error, false))?;
     let mut keeper = Keeper::lenient(Rules { vocabulary, limits });
-    let scan = read_file(file.as_ref(), path.encoding(), &mut keeper)
-        .map_err(|error| unreadable(id, limits, &error))?;
+    let scan =
+        read_file(file.as_ref(), path.encoding(), &mut keeper).map_err(|error| unreadable(id, &error))?;
     let mut problems: Vec<String> = Vec::new();
     problems.extend(check_place(&scan.header, id, &path).err().map(|odd| odd.to_string()));
     problems.extend(keeper.refused().map(str::to_owned));

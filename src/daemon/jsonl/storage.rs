@@ -1,6 +1,7 @@
 //! The storage's owner side: open files, jobs on other threads, and what comes back of them.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,9 +19,9 @@ use crate::disk::lock::Holder;
 use crate::disk::os::OsFs;
 use crate::disk::publish::Publisher;
 use crate::disk::session_file::SessionFile;
-use crate::disk::write::SyncDone;
+use crate::disk::write::{SyncDone, SyncJob};
 use crate::log::{Offset, Seq, SessionId};
-use crate::rpc::storage::{Job, JobResult, Listed, Storage, StoreDescription, Ticket, Written};
+use crate::rpc::storage::{Job, JobResult, Listed, Storage, StorageError, StoreDescription, Ticket, Written};
 use crate::session::Session;
 use crate::stdio::Waker;
 
@@ -114,7 +115,7 @@ pub struct JsonlStorage {
     messages: Receiver<Message>,
     finished: VecDeque<(Ticket, JobResult)>,
     moved: VecDeque<(SessionId, Seq)>,
-    /// Messages that are still to come.
+    /// Messages that are still to come, those of windows aside.
     under_way: usize,
 }
 
@@ -153,12 +154,16 @@ impl JsonlStorage {
         }
     }
 
-    /// Runs work on another thread; its message comes back.
-    fn away(&mut self, work: impl FnOnce(&Shared) -> Message + Send + 'static) {
+    /// Runs work on another thread; its message comes back, or `broken` when the work meets a bug: a file that it had
+    /// is let go of, and whoever waits is told.
+    fn away(&mut self, broken: Message, work: impl FnOnce(&Shared) -> Message + Send + 'static) {
         let (shared, sender, waker) = (Arc::clone(&self.shared), self.sender.clone(), self.waker.clone());
         self.under_way += 1;
         self.runtime.spawn_blocking(move || {
-            let message = work(&shared);
+            let message = catch_unwind(AssertUnwindSafe(|| work(&shared))).unwrap_or_else(|_| {
+                tracing::error!("a job of the store met a bug");
+                broken
+            });
             let _ = sender.send(message); // the owner is gone only when the process ends
             waker.wake();
         });
@@ -185,7 +190,10 @@ impl JsonlStorage {
     }
 
     fn receive(&mut self, message: Message) {
-        self.under_way -= 1;
+        // A window is nothing that an end waits for: what it would make durable, letting go of the session does.
+        if !matches!(message, Message::Window(_)) {
+            self.under_way -= 1;
+        }
         match message {
             Message::Done(ticket, result) => self.finish(ticket, result),
             Message::Back(ticket, id, file, result) => {
@@ -233,16 +241,20 @@ impl JsonlStorage {
         }
         let id = id.clone();
         match (sync, summary) {
-            (Some((job, tail)), summary) => self.away(move |shared| {
-                let done = job.run(&mut tail.as_slice());
-                if let (Some(summary), true) = (summary, done.is_ok()) {
-                    summary.leave(shared);
-                }
-                Message::Synced(id, done)
-            }),
+            (Some((job, tail)), summary) => {
+                let lost = Message::Synced(id.clone(), SyncJob::lost());
+                self.away(lost, move |shared| {
+                    let done = job.run(&mut tail.as_slice());
+                    if let (Some(summary), true) = (summary, done.is_ok()) {
+                        summary.leave(shared);
+                    }
+                    Message::Synced(id, done)
+                });
+            }
             (None, Some(summary)) => {
                 here.summing = true;
-                self.away(move |shared| {
+                let broken = Message::Summed(id.clone());
+                self.away(broken, move |shared| {
                     summary.leave(shared);
                     Message::Summed(id)
                 });
@@ -301,7 +313,8 @@ impl JsonlStorage {
             return;
         }
         let here = self.take(&id);
-        self.away(move |shared| match keep::delete(shared, &id, here.map(|here| here.file)) {
+        let broken = Message::Back(ticket, id.clone(), None, JobResult::Deleted(Err(StorageError::Bug)));
+        self.away(broken, move |shared| match keep::delete(shared, &id, here.map(|here| here.file)) {
             Ok(()) => Message::Back(ticket, id, None, JobResult::Deleted(Ok(()))),
             Err((file, error)) => Message::Back(ticket, id, file, JobResult::Deleted(Err(error))),
         });
@@ -314,7 +327,6 @@ impl JsonlStorage {
         }
         let Some(here) = self.here(id).filter(|here| !here.windowed) else { return };
         here.windowed = true;
-        self.under_way += 1;
         let (id, window) = (id.clone(), self.window);
         let (sender, waker) = (self.sender.clone(), self.waker.clone());
         self.runtime.spawn(async move {
@@ -336,7 +348,8 @@ impl JsonlStorage {
             Some(_) => {}
         }
         let Some(here) = self.take(&id) else { return };
-        self.away(move |shared| {
+        let broken = Message::Back(ticket, id.clone(), None, JobResult::Kept(Err(StorageError::Bug)));
+        self.away(broken, move |shared| {
             let result = keep::let_go(shared, here.file, &session);
             Message::Back(ticket, id, None, JobResult::Kept(result))
         });
@@ -350,24 +363,39 @@ impl Storage for JsonlStorage {
 
     fn start(&mut self, ticket: Ticket, job: Job) {
         match job {
-            Job::Find(id, facts) => self
-                .away(move |shared| Message::Done(ticket, JobResult::Found(read::find(shared, &id, facts)))),
-            Job::List(vocabulary, place) => self.away(move |shared| {
-                let sessions = read::list(shared, &vocabulary);
-                let listed = sessions.map(|sessions| Listed::new(sessions, place));
-                Message::Done(ticket, JobResult::Listed(listed))
-            }),
-            Job::LookUp(mut place) => self.away(move |_| {
-                place.look_up();
-                Message::Done(ticket, JobResult::LookedUp(place))
-            }),
-            Job::Inspect { id, vocabulary, limits } => self.away(move |shared| {
-                let inspected = read::inspect(shared, &id, &vocabulary, &limits);
-                Message::Done(ticket, JobResult::Inspected(inspected))
-            }),
+            Job::Find(id, facts) => {
+                let broken = Message::Done(ticket, JobResult::Found(Err(StorageError::Bug)));
+                self.away(broken, move |shared| {
+                    Message::Done(ticket, JobResult::Found(read::find(shared, &id, facts)))
+                });
+            }
+            Job::List(vocabulary, place) => {
+                let broken = Message::Done(ticket, JobResult::Listed(Err(StorageError::Bug)));
+                self.away(broken, move |shared| {
+                    let sessions = read::list(shared, &vocabulary);
+                    let listed = sessions.map(|sessions| Listed::new(sessions, place));
+                    Message::Done(ticket, JobResult::Listed(listed))
+                });
+            }
+            Job::LookUp(mut place) => {
+                let broken = Message::Done(ticket, JobResult::Listed(Err(StorageError::Bug)));
+                self.away(broken, move |_| {
+                    place.look_up();
+                    Message::Done(ticket, JobResult::LookedUp(place))
+                });
+            }
+            Job::Inspect { id, vocabulary, limits } => {
+                let broken = Message::Done(ticket, JobResult::Inspected(Err(StorageError::Bug)));
+                self.away(broken, move |shared| {
+                    let inspected = read::inspect(shared, &id, &vocabulary, &limits);
+                    Message::Done(ticket, JobResult::Inspected(inspected))
+                });
+            }
             Job::Load { id, vocabulary, limits } => {
                 self.live.insert(id.clone(), Live::Away);
-                self.away(move |shared| match read::load(shared, &id, &vocabulary, &limits) {
+                let broken =
+                    Message::Back(ticket, id.clone(), None, JobResult::Loaded(Err(StorageError::Bug)));
+                self.away(broken, move |shared| match read::load(shared, &id, &vocabulary, &limits) {
                     Ok((loaded, file)) => Message::Back(
                         ticket,
                         id,
@@ -384,7 +412,8 @@ impl Storage for JsonlStorage {
                     parent.file.prefix(&publication.log, publication.inherited)
                 });
                 self.live.insert(id.clone(), Live::Away);
-                self.away(move |shared| {
+                let broken = Message::Back(ticket, id.clone(), None, JobResult::Kept(Err(StorageError::Bug)));
+                self.away(broken, move |shared| {
                     let (file, result) =
                         keep::publish(shared, here.map(|here| here.file), &publication, parent);
                     Message::Back(ticket, id, file.map(Box::new), JobResult::Kept(result))

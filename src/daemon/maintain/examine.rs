@@ -54,7 +54,7 @@ impl Status {
         match verdict {
             Some(Verdict::Corrupt) => Self::Corrupt,
             Some(Verdict::Unsupported) => Self::Unsupported,
-            Some(Verdict::Limit) => Self::Limit,
+            Some(Verdict::Limit(_)) => Self::Limit,
             None => Self::Unreadable,
         }
     }

@@ -68,7 +68,7 @@ impl RepairError {
             StorageError::Corrupt { reason, .. } | StorageError::Unsupported { reason, .. } => {
                 Self::Mend(reason)
             }
-            StorageError::Exists { .. } | StorageError::Limit { .. } => {
+            StorageError::Exists { .. } | StorageError::Limit { .. } | StorageError::Bug => {
                 Self::Mend("the log was changed meanwhile: try again".to_owned())
             }
         }
