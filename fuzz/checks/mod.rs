@@ -1,0 +1,23 @@
+//! What fuzzing holds this program to: one function over arbitrary bytes for each target.
+//!
+//! They are called by the fuzzer (`fuzz/fuzz_targets`) and, over the kept corpus and mutations of it,
+//! by the ordinary tests (`tests/fuzz_corpus.rs`). A check panics when something does not hold.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+pub mod driver;
+pub mod lossless;
+pub mod plain;
+
+/// A check, by the name of its target.
+pub type Check = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const ALL: [Check; 1] = [("lossless", lossless::lossless)];

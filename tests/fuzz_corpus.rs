@@ -1,0 +1,37 @@
+//! The kept corpus of fuzzing, and a bounded number of mutations of it, held to the checks of
+//! `fuzz/checks`. `fuzz.sh` goes on from here.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "../fuzz/checks/mod.rs"]
+mod checks;
+
+use std::time::{Duration, Instant};
+
+use checks::driver::Corpus;
+
+/// Mutations tried in an ordinary run.
+const MUTATIONS: u64 = 2_000;
+
+fn replay(target: &str) {
+    let check = *checks::ALL.iter().find(|(name, _)| *name == target).unwrap();
+    let corpus = Corpus::of(check);
+    let setting = |name: &str| std::env::var(name).ok();
+    if setting("SESSIOND_FUZZ_TARGET").is_some_and(|only| only != target) {
+        return;
+    }
+    corpus.replay();
+    let seed = setting("SESSIOND_FUZZ_SEED").map_or(1, |seed| seed.parse().unwrap());
+    let tried = match setting("SESSIOND_FUZZ_SECONDS") {
+        None => corpus.mutate(seed, |tried| tried < MUTATIONS),
+        Some(seconds) => {
+            let end = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
+            corpus.mutate(seed, |_| Instant::now() < end)
+        }
+    };
+    println!("{target}: {} kept inputs, {tried} mutations tried, no crash", corpus.len());
+}
+
+#[test]
+fn lossless() {
+    replay("lossless");
+}
