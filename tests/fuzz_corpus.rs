@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use checks::driver::Corpus;
 
-/// Mutations tried in an ordinary run.
-const MUTATIONS: u64 = 2_000;
-
-fn replay(target: &str) {
+/// Replays the corpus of a target, and tries so many mutations of it; or as many as the seconds that
+/// `fuzz.sh` gives allow.
+fn replay(target: &str, mutations: u64) {
     let check = *checks::ALL.iter().find(|(name, _)| *name == target).unwrap();
     let corpus = Corpus::of(check);
     let setting = |name: &str| std::env::var(name).ok();
@@ -22,7 +21,7 @@ fn replay(target: &str) {
     corpus.replay();
     let seed = setting("SESSIOND_FUZZ_SEED").map_or(1, |seed| seed.parse().unwrap());
     let tried = match setting("SESSIOND_FUZZ_SECONDS") {
-        None => corpus.mutate(seed, |tried| tried < MUTATIONS),
+        None => corpus.mutate(seed, |tried| tried < mutations),
         Some(seconds) => {
             let end = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
             corpus.mutate(seed, |_| Instant::now() < end)
@@ -33,5 +32,10 @@ fn replay(target: &str) {
 
 #[test]
 fn lossless() {
-    replay("lossless");
+    replay("lossless", 20_000);
+}
+
+#[test]
+fn model() {
+    replay("model", 150);
 }

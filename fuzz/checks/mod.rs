@@ -14,10 +14,11 @@
 
 pub mod driver;
 pub mod lossless;
+pub mod model;
 pub mod plain;
 
 /// A check, by the name of its target.
 pub type Check = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const ALL: [Check; 1] = [("lossless", lossless::lossless)];
+pub const ALL: [Check; 2] = [("lossless", lossless::lossless), ("model", model::model)];

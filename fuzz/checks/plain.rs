@@ -395,27 +395,34 @@ pub fn compact(text: &str) -> String {
 
 /// The texts of the elements of a compact array, or of the members of a compact object (`"key":value`).
 pub fn parts(text: &str) -> Vec<&str> {
-    let inner = &text[1..text.len() - 1];
-    let (mut found, mut start, mut depth, mut in_string, mut escaped) = (Vec::new(), 0, 0, false, false);
-    for (at, byte) in inner.bytes().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => in_string = !in_string,
-            _ if in_string => {}
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth -= 1,
-            b',' if depth == 0 => {
-                found.push(&inner[start..at]);
-                start = at + 1;
-            }
-            _ => {}
+    each_part(text).collect()
+}
+
+fn each_part(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = &text[1..text.len() - 1];
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
         }
-    }
-    if !inner.is_empty() {
-        found.push(&inner[start..]);
-    }
-    found
+        let (mut depth, mut in_string, mut escaped) = (0, false, false);
+        for (at, byte) in rest.bytes().enumerate() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = !in_string,
+                _ if in_string => {}
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                b',' if depth == 0 => {
+                    let part = &rest[..at];
+                    rest = &rest[at + 1..];
+                    return Some(part);
+                }
+                _ => {}
+            }
+        }
+        Some(std::mem::take(&mut rest))
+    })
 }
 
 /// The text of a compact object's member.
@@ -423,7 +430,7 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     if !object.starts_with('{') {
         return None;
     }
-    parts(object).into_iter().find_map(|part| {
+    each_part(object).find_map(|part| {
         let mut reader = Reader { bytes: part.as_bytes(), at: 0 };
         let key = reader.string().ok()?;
         key.iter().copied().eq(name.encode_utf16()).then(|| &part[reader.at + 1..])

@@ -17,13 +17,20 @@ pub struct Event {
     pub minted: Option<String>,
     /// The line that memory, wire and disk hold.
     pub line: String,
+    /// The data, read.
+    pub tree: Tree,
+    /// `(start, end)` of a replacement.
+    pub replaces: Option<(usize, usize)>,
+}
+
+/// `(start, end)` of a marker that replaces.
+pub fn replaces(op: Option<&str>) -> Option<(usize, usize)> {
+    let op = tree_of(op?);
+    let seq = |name| op.get(name).and_then(Tree::safe_int).map(|seq| seq as usize);
+    Some((seq("start")?, seq("end")?))
 }
 
 impl Event {
-    pub fn tree(&self) -> Tree {
-        tree_of(&self.data)
-    }
-
     /// The message that it gives, as text.
     pub fn message(&self) -> Option<&str> {
         match &*self.name {
@@ -35,13 +42,6 @@ impl Event {
             _ => None,
         }
     }
-
-    /// `(start, end)` of a replacement.
-    pub fn replaces(&self) -> Option<(usize, usize)> {
-        let op = tree_of(self.op.as_ref()?);
-        let seq = |name| op.get(name).and_then(Tree::safe_int).map(|seq| seq as usize);
-        Some((seq("start")?, seq("end")?))
-    }
 }
 
 pub fn is_surface(name: &str) -> bool {
@@ -52,7 +52,7 @@ pub fn is_surface(name: &str) -> bool {
 pub fn surface(events: &[Event]) -> (Vec<usize>, u64) {
     let (mut nodes, mut generation) = (Vec::new(), 0);
     for (seq, event) in events.iter().enumerate().filter(|(_, event)| is_surface(&event.name)) {
-        match event.replaces() {
+        match event.replaces {
             None => nodes.push(seq),
             Some((start, end)) => {
                 let place = |wanted| nodes.iter().position(|node| *node == wanted).unwrap();
@@ -158,7 +158,7 @@ pub fn trace(events: &[Event]) -> Trace {
         broken: None,
     };
     for (seq, event) in events.iter().enumerate() {
-        trace.follow(seq, &event.name, &event.tree(), event.replaces().is_some());
+        trace.follow(seq, &event.name, &event.tree, event.replaces.is_some());
     }
     trace
 }
@@ -301,21 +301,20 @@ pub fn closers(events: &[Event]) -> Vec<Closer> {
                 }
             }
             "tool/call" => {
-                let tree = event.tree();
-                let id = call_id(&tree, &["callId"]);
+                let id = call_id(&event.tree, &["callId"]);
                 if let Some(call) = pending.iter_mut().find(|call| Some(&call.id) == id) {
                     call.seq = Some(seq);
                 }
             }
             "tool/result" => {
-                let tree = event.tree();
-                let id = call_id(&tree, &["message", "source", "callId"]);
+                let id = call_id(&event.tree, &["message", "source", "callId"]);
                 pending.retain(|call| Some(&call.id) != id);
             }
             _ => {}
         }
     }
-    let with_step = |step: &Option<String>| step.as_ref().map_or(String::new(), |step| format!(",\"step\":{step}"));
+    let with_step =
+        |step: &Option<String>| step.as_ref().map_or(String::new(), |step| format!(",\"step\":{step}"));
     let mut all: Vec<Closer> = Vec::new();
     for call in &pending {
         let [name, code, told] = if call.seq.is_some() { UNKNOWN } else { NOT_STARTED };
@@ -329,6 +328,11 @@ pub fn closers(events: &[Event]) -> Vec<Closer> {
     if let Some(step) = &step {
         all.push(("step/end", format!("{{\"turn\":{turn}{}}}", with_step(step)), None, None));
     }
-    all.push(("turn/end", format!("{{\"turn\":{turn},\"reason\":{{\"kind\":\"interrupted\"}}}}"), None, None));
+    all.push((
+        "turn/end",
+        format!("{{\"turn\":{turn},\"reason\":{{\"kind\":\"interrupted\"}}}}"),
+        None,
+        None,
+    ));
     all
 }

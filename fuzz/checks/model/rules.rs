@@ -1,7 +1,7 @@
 //! What may come next in a log: FORMAT 2, 4, 5, 10 and 14 in the order of PROTOCOL 3.
 
-use super::super::plain::{Tree, parse};
-use super::log::{Event, is_surface, surface, trace};
+use super::super::plain::{Tree, parse, tree_of};
+use super::log::{Event, is_surface, replaces, surface, trace};
 
 /// Why an event is refused: the stable name and the rule.
 pub type Refused = (&'static str, &'static str);
@@ -32,9 +32,19 @@ pub struct Wanted {
     pub op: Option<String>,
     pub sources: Option<String>,
     pub ignorable: Option<&'static str>,
+    /// The type is written with an escape.
+    pub spelled: bool,
 }
 
 impl Wanted {
+    /// The type as JSON text.
+    pub fn type_text(&self) -> String {
+        match self.name.as_bytes().first() {
+            Some(first) if self.spelled => format!("\"\\u{first:04x}{}\"", &self.name[1..]),
+            _ => format!("\"{}\"", self.name),
+        }
+    }
+
     /// Whether it is in the log with that mark, said or given by the vocabulary.
     fn is_marked(&self) -> bool {
         self.ignorable == Some("true") || self.ignorable.is_none() && self.name == OPTIONAL
@@ -87,14 +97,15 @@ impl Wanted {
         };
         let line = format!(
             "{{\"type\":{},\"seq\":{seq},\"time\":{time},\"data\":{data}{}{}{}}}",
-            serde_json::to_string(&name).unwrap(),
+            self.type_text(),
             member("sourceEventSeqs", &self.sources),
             member("surfaceOp", &self.op),
             if ignorable { ",\"ignorable\":true" } else { "" }
         );
         let minted = minted.map(str::to_owned);
         let (sources, op) = (self.sources.clone(), self.op.clone());
-        Event { name, time, data, sources, op, ignorable, minted, line }
+        let (tree, replaces) = (tree_of(&data), replaces(op.as_deref()));
+        Event { name, time, data, sources, op, ignorable, minted, line, tree, replaces }
     }
 }
 
@@ -240,7 +251,10 @@ fn plan(events: &[Event], wanted: &Wanted, data: &Tree) -> Result<bool, &'static
             (None, None) => Ok(false),
         };
     }
-    let op = parse(wanted.op.as_ref().ok_or("SURFACE_OP_MISSING")?).unwrap().tree().ok_or("SURFACE_REPLACE_INVALID")?;
+    let op = parse(wanted.op.as_ref().ok_or("SURFACE_OP_MISSING")?)
+        .unwrap()
+        .tree()
+        .ok_or("SURFACE_REPLACE_INVALID")?;
     if op.text().as_deref() == Some("append") {
         sources(events, wanted, &[])?;
         return Ok(false);
@@ -267,7 +281,7 @@ fn plan(events: &[Event], wanted: &Wanted, data: &Tree) -> Result<bool, &'static
         if target.name != "tool/result" {
             return Err("TOOL_REWRITE_TARGET");
         }
-        if !but_for_content(data).same(&but_for_content(&target.tree())) {
+        if !but_for_content(data).same(&but_for_content(&target.tree)) {
             return Err("TOOL_REWRITE_CHANGED");
         }
     }
@@ -301,8 +315,7 @@ fn sources(events: &[Event], wanted: &Wanted, shadowed: &[usize]) -> Result<(), 
     if items.is_empty() && wanted.name != "assistant/message" {
         return Err("SOURCES_EMPTY");
     }
-    let cited: Option<Vec<i64>> =
-        items.iter().map(|item| item.safe_int().filter(|seq| *seq >= 0)).collect();
+    let cited: Option<Vec<i64>> = items.iter().map(|item| item.safe_int().filter(|seq| *seq >= 0)).collect();
     let cited = cited.ok_or("SOURCES_BAD_SEQ")?;
     if cited.iter().enumerate().any(|(at, seq)| cited[..at].contains(seq)) {
         return Err("SOURCES_DUPLICATE");

@@ -112,14 +112,16 @@ impl<'b> Source<'b> {
         self.pick(&["\"c1\"", "\"c2\"", "\"c\\u0031\"", "\"\\ud800\"", "\"c/\\\"\"", "\"\""])
     }
 
-    /// An event that fits a log more often than not.
-    pub fn event(&mut self, events: &[Event]) -> Wanted {
+    /// An event that fits a log more often than not: as it is sent, and as it is kept.
+    pub fn event(&mut self, events: &[Event]) -> (Wanted, Wanted) {
         self.wild = self.once_in(4);
-        let wanted = self.any_event(events);
+        let mut sent = self.any_event(events);
+        sent.spelled = self.wild && self.once_in(4);
         self.wild = false;
-        let Wanted { data, op, sources, .. } = &wanted;
+        let Wanted { data, op, sources, .. } = &sent;
         let sources = sources.as_deref().map(compact);
-        Wanted { data: compact(data), op: op.as_deref().map(compact), sources, ..wanted }
+        let kept = Wanted { data: compact(data), op: op.as_deref().map(compact), sources, ..sent.clone() };
+        (sent, kept)
     }
 
     fn any_event(&mut self, events: &[Event]) -> Wanted {
@@ -136,7 +138,9 @@ impl<'b> Source<'b> {
         match kind {
             0 | 1 if trace.turn == Mark::Null => plain("turn/start", self.object(&[turn])),
             1 | 2 if trace.step == Mark::Null => plain("step/start", self.object(&[turn, step])),
-            0..=2 if trace.step != Mark::Null && self.below(2) == 0 => plain("step/end", self.object(&[turn, step])),
+            0..=2 if trace.step != Mark::Null && self.below(2) == 0 => {
+                plain("step/end", self.object(&[turn, step]))
+            }
             0..=3 => {
                 let failure = r#"{"message":"m","code":"c"}"#.to_owned();
                 let kinds = ["completed", "aborted", "error", "blocked", "disposed", "other"];
@@ -162,7 +166,8 @@ impl<'b> Source<'b> {
             }
             11 => {
                 let call = self.call_id().to_owned();
-                let rest = [("callId", call), ("name", "\"n\"".to_owned()), ("arguments", "\"{}\"".to_owned())];
+                let rest =
+                    [("callId", call), ("name", "\"n\"".to_owned()), ("arguments", "\"{}\"".to_owned())];
                 let [id, name, arguments] = rest;
                 plain("tool/call", self.object(&[turn, step, id, name, arguments]))
             }
@@ -180,12 +185,23 @@ impl<'b> Source<'b> {
             }
             18 => plain("session/end-seed", "{}".to_owned()),
             19 => {
-                let names = [REQUIRED, OPTIONAL, "plugin/x", "", "request/header-delta", "mode/set", "steering/message"];
+                let names = [
+                    REQUIRED,
+                    OPTIONAL,
+                    "plugin/x",
+                    "",
+                    "request/header-delta",
+                    "mode/set",
+                    "steering/message",
+                ];
                 let ignorable = self.pick(&[None, Some("true"), Some("true"), Some("false")]);
                 Wanted { ignorable, ..plain(self.pick(&names), self.odd().to_owned()) }
             }
             20 => {
-                let data = { let odd = [("a", self.odd().to_owned()), ("b", self.odd().to_owned())]; self.object(&odd) };
+                let data = {
+                    let odd = [("a", self.odd().to_owned()), ("b", self.odd().to_owned())];
+                    self.object(&odd)
+                };
                 let event = plain("plan/mode", data);
                 match self.below(8) {
                     6 => Wanted { op: Some(self.odd().to_owned()), ..event },
@@ -206,7 +222,11 @@ impl<'b> Source<'b> {
         let id = ("id", format!("\"u{}\"", self.below(8)));
         let rest = [("role", "\"user\"".to_owned()), ("content", format!("[{block}]")), ("source", source)];
         let [role, content, source] = rest;
-        if self.below(2) == 0 { self.object(&[role, content, source]) } else { self.object(&[id, role, content, source]) }
+        if self.below(2) == 0 {
+            self.object(&[role, content, source])
+        } else {
+            self.object(&[id, role, content, source])
+        }
     }
 
     fn assistant_message(&mut self, turn: (&str, String), step: (&str, String)) -> String {
@@ -215,7 +235,11 @@ impl<'b> Source<'b> {
                 0 => self.text_block(),
                 _ => {
                     let id = self.call_id().to_owned();
-                    self.object(&[("type", "\"tool-call\"".to_owned()), ("id", id), ("name", "\"n\"".to_owned())])
+                    self.object(&[
+                        ("type", "\"tool-call\"".to_owned()),
+                        ("id", id),
+                        ("name", "\"n\"".to_owned()),
+                    ])
                 }
             })
             .collect();
@@ -297,7 +321,8 @@ impl<'b> Source<'b> {
     /// Puts an event at the tail of the surface, or in place of some of it.
     fn on_surface(&mut self, name: &str, data: String, events: &[Event]) -> Wanted {
         debug_assert!(is_surface(name));
-        let event = Wanted { name: name.to_owned(), data, op: Some("\"append\"".to_owned()), ..Wanted::default() };
+        let event =
+            Wanted { name: name.to_owned(), data, op: Some("\"append\"".to_owned()), ..Wanted::default() };
         let (nodes, _) = surface(events);
         let mut event = if !nodes.is_empty() && self.once_in(3) {
             let first = self.below(nodes.len());
@@ -305,7 +330,8 @@ impl<'b> Source<'b> {
             let (start, end) = (nodes[first], nodes[last]);
             let mut cited: Vec<usize> = nodes[first..=last].to_vec();
             cited.reverse();
-            let members = [("op", "\"replace\"".to_owned()), ("start", start.to_string()), ("end", end.to_string())];
+            let members =
+                [("op", "\"replace\"".to_owned()), ("start", start.to_string()), ("end", end.to_string())];
             Wanted { op: Some(self.object(&members)), sources: Some(format!("{cited:?}")), ..event }
         } else if self.once_in(4) && !events.is_empty() {
             Wanted { sources: Some(format!("[{}]", self.below(events.len() + 1))), ..event }
@@ -319,11 +345,16 @@ impl<'b> Source<'b> {
                 2 => event.sources = None,
                 3 => event.sources = Some(self.odd().to_owned()),
                 4 => event.sources = Some(format!("[{},{}]", self.below(4), self.below(4))),
-                5 => event.op = Some(format!("{{\"op\":\"replace\",\"start\":{},\"end\":{}}}", self.below(8), self.below(8))),
+                5 => {
+                    event.op = Some(format!(
+                        "{{\"op\":\"replace\",\"start\":{},\"end\":{}}}",
+                        self.below(8),
+                        self.below(8)
+                    ))
+                }
                 _ => {}
             }
         }
         event
     }
 }
-
