@@ -39,3 +39,13 @@ fn lossless() {
 fn model() {
     replay("model", 150);
 }
+
+#[test]
+fn chunk_rows() {
+    replay("chunk_rows", 4_000);
+}
+
+#[test]
+fn paths() {
+    replay("paths", 4_000);
+}

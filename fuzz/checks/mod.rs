@@ -12,13 +12,20 @@
     clippy::indexing_slicing
 )]
 
+pub mod chunk_rows;
 pub mod driver;
 pub mod lossless;
 pub mod model;
+pub mod paths;
 pub mod plain;
 
 /// A check, by the name of its target.
 pub type Check = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const ALL: [Check; 2] = [("lossless", lossless::lossless), ("model", model::model)];
+pub const ALL: [Check; 4] = [
+    ("lossless", lossless::lossless),
+    ("chunk_rows", chunk_rows::chunk_rows),
+    ("model", model::model),
+    ("paths", paths::paths),
+];

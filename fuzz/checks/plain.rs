@@ -59,7 +59,7 @@ pub struct Plain {
 
 /// Reads one value with nothing but white space around it; an error is the byte where it broke.
 pub fn parse(text: &str) -> Result<Plain, usize> {
-    let mut reader = Reader { bytes: text.as_bytes(), at: 0 };
+    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0 };
     reader.space();
     let start = reader.at;
     let mut plain =
@@ -191,6 +191,7 @@ fn pointer(levels: &[Level]) -> String {
 }
 
 struct Reader<'a> {
+    text: &'a str,
     bytes: &'a [u8],
     at: usize,
 }
@@ -247,8 +248,7 @@ impl Reader<'_> {
                 }
                 None | Some(0..=0x1F) => return Err(self.at),
                 Some(_) => {
-                    let rest = std::str::from_utf8(&self.bytes[self.at..]).map_err(|_| self.at)?;
-                    let Some(char) = rest.chars().next() else { return Err(self.at) };
+                    let Some(char) = self.text[self.at..].chars().next() else { return Err(self.at) };
                     units.extend_from_slice(char.encode_utf16(&mut [0; 2]));
                     self.at += char.len_utf8();
                 }
@@ -431,7 +431,7 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
         return None;
     }
     each_part(object).find_map(|part| {
-        let mut reader = Reader { bytes: part.as_bytes(), at: 0 };
+        let mut reader = Reader { text: part, bytes: part.as_bytes(), at: 0 };
         let key = reader.string().ok()?;
         key.iter().copied().eq(name.encode_utf16()).then(|| &part[reader.at + 1..])
     })

@@ -26,6 +26,8 @@ pub struct Talk {
 /// A response, and the notifications around it.
 pub struct Answer {
     pub line: String,
+    /// Where the result stands in the line.
+    result: Option<std::ops::Range<usize>>,
     pub before: Vec<String>,
     pub after: Vec<String>,
     pub is_batch: bool,
@@ -74,7 +76,12 @@ impl Talk {
         for line in before.iter().chain(&after) {
             assert!(member(line, "method").is_some() && member(line, "id").is_none(), "{line}");
         }
-        Answer { line: lines[place].to_owned(), before, after, is_batch: method == "session/append_batch" }
+        let line = lines[place].to_owned();
+        let result = member(&line, "result").map(|result| {
+            let start = result.as_ptr().addr() - line.as_ptr().addr();
+            start..start + result.len()
+        });
+        Answer { line, result, before, after, is_batch: method == "session/append_batch" }
     }
 
     /// The time of an event.
@@ -91,7 +98,7 @@ impl Talk {
 
 impl Answer {
     pub fn is_ok(&self) -> bool {
-        member(&self.line, "result").is_some()
+        self.result.is_some()
     }
 
     pub fn expect_ok(&self) -> &Self {
@@ -101,7 +108,8 @@ impl Answer {
 
     /// The result's text.
     pub fn result(&self) -> &str {
-        member(&self.line, "result").unwrap_or_else(|| panic!("refused: {}", self.line))
+        let range = self.result.clone().unwrap_or_else(|| panic!("refused: {}", self.line));
+        &self.line[range]
     }
 
     /// Nothing was told beside the response.
