@@ -49,3 +49,8 @@ fn chunk_rows() {
 fn paths() {
     replay("paths", 4_000);
 }
+
+#[test]
+fn lines() {
+    replay("lines", 1_000);
+}

@@ -14,6 +14,7 @@
 
 pub mod chunk_rows;
 pub mod driver;
+pub mod lines;
 pub mod lossless;
 pub mod model;
 pub mod paths;
@@ -23,7 +24,8 @@ pub mod plain;
 pub type Check = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const ALL: [Check; 4] = [
+pub const ALL: [Check; 5] = [
+    ("lines", lines::lines),
     ("lossless", lossless::lossless),
     ("chunk_rows", chunk_rows::chunk_rows),
     ("model", model::model),
