@@ -54,3 +54,8 @@ fn paths() {
 fn lines() {
     replay("lines", 1_000);
 }
+
+#[test]
+fn loader() {
+    replay("loader", 4_000);
+}

@@ -109,7 +109,7 @@ fn canonical(row: &str) -> String {
 }
 
 /// FORMAT 11's decoding, in its order: no row, or the events, or the class of the refusal.
-fn unpack(row: &str) -> Result<Option<Vec<String>>, &'static str> {
+pub fn unpack(row: &str) -> Result<Option<Vec<String>>, &'static str> {
     let tree = tree_of(row);
     let tag = tree.get("type").and_then(Tree::text);
     let Some((_, delta, payload, own)) = TAGS.into_iter().find(|(name, ..)| tag.as_deref() == Some(name))

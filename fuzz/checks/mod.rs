@@ -15,16 +15,20 @@
 pub mod chunk_rows;
 pub mod driver;
 pub mod lines;
+pub mod loader;
 pub mod lossless;
+pub mod memory;
 pub mod model;
 pub mod paths;
 pub mod plain;
+pub mod stored;
 
 /// A check, by the name of its target.
 pub type Check = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const ALL: [Check; 5] = [
+pub const ALL: [Check; 6] = [
+    ("loader", loader::loader),
     ("lines", lines::lines),
     ("lossless", lossless::lossless),
     ("chunk_rows", chunk_rows::chunk_rows),

@@ -4,8 +4,8 @@
 //! The model ([`log`], [`rules`]) keeps a log as a list of events and folds everything anew at each
 //! question; [`source`] makes operations out of bytes; here they are carried out on both sides.
 
-mod log;
-mod rules;
+pub mod log;
+pub mod rules;
 mod source;
 mod talk;
 

@@ -32,17 +32,14 @@ pub struct Wanted {
     pub op: Option<String>,
     pub sources: Option<String>,
     pub ignorable: Option<&'static str>,
-    /// The type is written with an escape.
-    pub spelled: bool,
+    /// The type's own text, where it is not the plain one.
+    pub spelled: Option<String>,
 }
 
 impl Wanted {
     /// The type as JSON text.
     pub fn type_text(&self) -> String {
-        match self.name.as_bytes().first() {
-            Some(first) if self.spelled => format!("\"\\u{first:04x}{}\"", &self.name[1..]),
-            _ => format!("\"{}\"", self.name),
-        }
+        self.spelled.clone().unwrap_or_else(|| format!("\"{}\"", self.name))
     }
 
     /// Whether it is in the log with that mark, said or given by the vocabulary.

@@ -116,7 +116,10 @@ impl<'b> Source<'b> {
     pub fn event(&mut self, events: &[Event]) -> (Wanted, Wanted) {
         self.wild = self.once_in(4);
         let mut sent = self.any_event(events);
-        sent.spelled = self.wild && self.once_in(4);
+        if self.wild && self.once_in(4) && !sent.name.is_empty() {
+            let (first, rest) = (sent.name.as_bytes()[0], &sent.name[1..]);
+            sent.spelled = Some(format!("\"\\u{first:04x}{rest}\""));
+        }
         self.wild = false;
         let Wanted { data, op, sources, .. } = &sent;
         let sources = sources.as_deref().map(compact);

@@ -186,7 +186,7 @@ pub fn announced_id(line: &str) -> Option<String> {
 /// A committed event as a seed gives it.
 pub fn kept(event: &Event) -> Wanted {
     let Event { name, data, op, sources, ignorable, .. } = event.clone();
-    Wanted { name, data, op, sources, ignorable: ignorable.then_some("true"), spelled: false }
+    Wanted { name, data, op, sources, ignorable: ignorable.then_some("true"), spelled: None }
 }
 
 /// Takes the events of a stored log as they are.
