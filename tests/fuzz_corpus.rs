@@ -15,9 +15,6 @@ fn replay(target: &str, mutations: u64) {
     let check = *checks::ALL.iter().find(|(name, _)| *name == target).unwrap();
     let corpus = Corpus::of(check);
     let setting = |name: &str| std::env::var(name).ok();
-    if setting("SESSIOND_FUZZ_TARGET").is_some_and(|only| only != target) {
-        return;
-    }
     corpus.replay();
     let seed = setting("SESSIOND_FUZZ_SEED").map_or(1, |seed| seed.parse().unwrap());
     let tried = match setting("SESSIOND_FUZZ_SECONDS") {
@@ -27,7 +24,7 @@ fn replay(target: &str, mutations: u64) {
             corpus.mutate(seed, |_| Instant::now() < end)
         }
     };
-    println!("{target}: {} kept inputs, {tried} mutations tried, no crash", corpus.len());
+    println!("{target}: {tried} inputs tried, corpus of {}, 0 crashes", corpus.len());
 }
 
 #[test]
