@@ -7,7 +7,7 @@ use sessiond::rpc::{Code, Server, Settings, WireLimits};
 use sessiond::session::Limits;
 use sessiond::stdio::{Frame, Lines};
 
-use super::plain::{Token, Tree, Units, compact, member, parse, parts};
+use super::plain::{Token, Tree, Units, compact, member, parse, parts, squeezed};
 
 const NATIVE: &str = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"_meta":{"sessiond":{"eventTypes":[{"type":"my/event"}]}}}}}"#;
 const ACP: &str = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":1}}"#;
@@ -118,18 +118,17 @@ fn due(line: &[u8], max: usize) -> Option<Due> {
     if parse(text).is_err() {
         return fault("null", "PARSE_ERROR");
     }
-    let text = compact(text);
+    let (own, text) = (squeezed(text), compact(text));
     if !text.starts_with('{') {
         return fault("null", "INVALID_REQUEST"); // a batch, or no message at all
     }
-    let own = ["jsonrpc", "id", "method", "params"];
-    if own.into_iter().any(|name| times(&text, name) > 1) {
+    if ["jsonrpc", "id", "method", "params"].into_iter().any(|name| times(&text, name) > 1) {
         return fault("null", "INVALID_REQUEST");
     }
     let id = member(&text, "id");
     if id.is_some_and(|id| {
         !id.starts_with(['"', '-', 'n']) && !id.starts_with(|first: char| first.is_ascii_digit())
-    }) || id.is_some_and(|id| id.len() > 1024)
+    }) || member(&own, "id").is_some_and(|id| id.len() > 1024)
     {
         return fault("null", "INVALID_REQUEST");
     }

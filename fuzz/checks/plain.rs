@@ -374,14 +374,16 @@ impl Tree {
 
 /// The one-line form of a JSON text: no white space between tokens, separators as escapes.
 pub fn compact(text: &str) -> String {
+    let squeezed = squeezed(text);
+    squeezed.replace('\u{85}', "\\u0085").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+/// A JSON text without white space between tokens.
+pub fn squeezed(text: &str) -> String {
     let (mut out, mut in_string, mut escaped) = (String::new(), false, false);
     for char in text.chars() {
-        match char {
-            '\u{85}' => out.push_str("\\u0085"),
-            '\u{2028}' => out.push_str("\\u2028"),
-            '\u{2029}' => out.push_str("\\u2029"),
-            ' ' | '\t' | '\r' | '\n' if !in_string => {}
-            _ => out.push(char),
+        if in_string || !matches!(char, ' ' | '\t' | '\r' | '\n') {
+            out.push(char);
         }
         match char {
             _ if escaped => escaped = false,
