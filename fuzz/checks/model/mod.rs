@@ -296,6 +296,22 @@ impl Model {
                 both.push((wanted.clone(), wanted.clone()));
             }
         }
+        // As it was, or different in one thing, or only looking different.
+        let (sent, kept) = both.last_mut().expect("one at least");
+        let toggled = |text: &Option<String>, other: &str| match text {
+            Some(_) => None,
+            None => Some(other.to_owned()),
+        };
+        match source.below(12) {
+            7 => kept.sources = toggled(&kept.sources, "[0]"),
+            8 => kept.op = toggled(&kept.op, "\"append\""),
+            9 => kept.ignorable = if kept.ignorable.is_some() { None } else { Some("true") },
+            10 => kept.data = source.odd_kept().to_owned(),
+            11 => kept.name.push('x'),
+            _ => {}
+        }
+        kept.spelled = None;
+        *sent = Wanted { data: format!("\t{} ", kept.data), ..kept.clone() };
         if source.below(2) == 0 {
             both.push(source.event(&session.events));
         }

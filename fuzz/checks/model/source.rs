@@ -75,6 +75,11 @@ impl<'b> Source<'b> {
         self.pick(&ODD)
     }
 
+    /// An odd value that is in its compact form.
+    pub fn odd_kept(&mut self) -> &'static str {
+        self.pick(&["null", "1", "1.0", "{}", "[]", "\"\"", "{\"a\":1}"])
+    }
+
     /// An object, with its members changed where it is wild.
     fn object(&mut self, members: &[(&str, String)]) -> String {
         let mut out = String::from("{");
