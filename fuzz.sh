@@ -70,7 +70,7 @@ guided() {
     fi
     # shellcheck disable=SC2086
     set -- $state
-    echo "$target: ${tried:-?} inputs tried, ${2:-?} edges and ${4:-?} features covered, corpus of ${6:-?}b, $crashes crashes"
+    echo "$target: ${tried:-?} inputs tried, ${2:-?} edges and ${4:-?} features covered, corpus of ${6:-?} bytes, $crashes crashes"
 }
 
 # Longer inputs are slower and find nothing that shorter ones do not.

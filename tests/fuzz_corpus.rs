@@ -34,7 +34,7 @@ fn lossless() {
 
 #[test]
 fn model() {
-    replay("model", 150);
+    replay("model", 500);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn paths() {
 
 #[test]
 fn lines() {
-    replay("lines", 1_000);
+    replay("lines", 2_000);
 }
 
 #[test]
