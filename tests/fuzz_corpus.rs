@@ -24,7 +24,7 @@ fn replay(target: &str, mutations: u64) {
             corpus.mutate(seed, |_| Instant::now() < end)
         }
     };
-    println!("{target}: {tried} inputs tried, corpus of {}, 0 crashes", corpus.len());
+    eprintln!("{target}: {tried} inputs tried, corpus of {}, 0 crashes", corpus.len());
 }
 
 #[test]
