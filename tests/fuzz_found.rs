@@ -1,5 +1,5 @@
 //! What fuzzing has found, each by itself.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use serde_json::Value;
 use sessiond::daemon::MemoryStorage;
