@@ -60,6 +60,7 @@ pub fn model(bytes: &[u8]) {
     }
     for at in 0..model.sessions.len() {
         model.check(at, None);
+        model.past(at);
         model.stored(at);
     }
 }
@@ -523,6 +524,23 @@ impl Model {
     fn read(&mut self, at: usize, source: &mut Source<'_>) {
         let through = source.below(self.sessions[at].events.len() + 1);
         self.check(at, Some(through));
+    }
+
+    /// The surface as it was after each event.
+    fn past(&mut self, at: usize) {
+        let session = self.sessions[at].clone();
+        for seq in (0..session.events.len()).filter(|_| session.live) {
+            let params = format!("{{\"sessionId\":\"{}\",\"throughSeq\":{seq}}}", session.id);
+            let seen = self.talk.call("session/surface", &params);
+            let (nodes, generation) = surface(&session.events[..=seq]);
+            let nodes: Vec<String> = nodes.iter().map(usize::to_string).collect();
+            let wanted = format!(
+                "{{\"nodes\":[{}],\"replaceGeneration\":{generation},\"nextSeq\":{}}}",
+                nodes.join(","),
+                seq + 1
+            );
+            assert_eq!(seen.expect_ok().result(), wanted);
+        }
     }
 
     /// Everything that can be read of a session, now or as it was after the event `through`.
