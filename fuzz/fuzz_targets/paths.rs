@@ -1,0 +1,7 @@
+//! `checks::paths` under libFuzzer.
+#![no_main]
+
+#[path = "../checks/mod.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::paths::paths(bytes));
