@@ -112,6 +112,7 @@ impl Row {
 pub struct Report {
     begun: Instant,
     load_before: String,
+    only_gates: bool,
     rows: Vec<(&'static str, Row)>,
 }
 
@@ -126,12 +127,13 @@ impl Report {
             "\n{:<34}{:>16}{:>22}{:>11}{:>14}  other figures",
             "", "rate", "ratio", "CPU us/op", "instr./op"
         );
-        Self { begun: Instant::now(), load_before, rows: Vec::new() }
+        Self { begun: Instant::now(), load_before, only_gates: options.gate, rows: Vec::new() }
     }
 
     pub fn add(&mut self, workload: &'static str, rows: Vec<Row>, took: Duration) {
         println!("{workload} ({:.0} s)", took.as_secs_f64());
-        for row in rows {
+        for mut row in rows {
+            row.targets.retain(|target| target.is_gate || !self.only_gates);
             let rate = row.rate.map_or_else(String::new, |(rate, unit)| format!("{} {unit}/s", figure(rate)));
             let ratio =
                 row.ratio.map_or_else(String::new, |(ratio, to)| format!("{} of {to}", figure(ratio)));
