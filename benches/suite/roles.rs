@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
 
-use memchr::memrchr;
+use memchr::{memchr_iter, memrchr};
 use sessiond::json::Scratch;
 
 const ROLE: &str = "SESSIOND_BENCH_ROLE";
@@ -48,9 +48,11 @@ fn echo() {
         };
         out.clear();
         out.append(&mut rest);
-        for line in chunk[..=end].split_inclusive(|&byte| byte == b'\n') {
-            out.extend_from_slice(line);
+        let mut begin = 0;
+        for at in memchr_iter(b'\n', &chunk[..=end]) {
+            out.extend_from_slice(&chunk[begin..=at]);
             out.extend_from_slice(ANSWER);
+            begin = at + 1;
         }
         rest.extend_from_slice(&chunk[end + 1..]);
         output.write_all(&out).unwrap();
@@ -86,7 +88,7 @@ fn scan(path: &Path) {
 
 fn each_request(mut work: impl FnMut(&mut File)) {
     each_chunk(&mut vec![0; 1 << 12], |chunk, output| {
-        for _ in memchr::memchr_iter(b'\n', chunk) {
+        for _ in memchr_iter(b'\n', chunk) {
             work(output);
         }
     });

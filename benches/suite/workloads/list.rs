@@ -21,7 +21,7 @@ enum Case {
 }
 
 pub fn list(suite: &Suite) -> Vec<Row> {
-    let sessions = suite.options.size(10_000, 2_000);
+    let sessions = suite.options.size(5_000, 1_000);
     let [bare, summed] = ["bare", "summed"].map(|name| suite.scratch.path().join(name));
     for store in [&bare, &summed] {
         (0..sessions).for_each(|n| drop(stored::short(store, &format!("s{n}"), 1_700_000_000_000 + n)));
