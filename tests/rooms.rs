@@ -246,6 +246,19 @@ fn inner_rooms_name_no_runtime_files_or_clock() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The one file with an unsafe call, and why it is sound.
+const UNSAFE: &str = "daemon/heap.rs";
+
+#[test]
+fn unsafe_code_is_one_call() {
+    let unsafe_words =
+        |source: &Source| source.code.split(|c| !is_name(c)).filter(|word| *word == "unsafe").count();
+    for source in sources() {
+        let most = usize::from(source.name == UNSAFE);
+        assert!(unsafe_words(&source) <= most, "src/{} has unsafe code; only {UNSAFE} may", source.name);
+    }
+}
+
 #[test]
 fn no_file_is_too_long() {
     for source in sources() {

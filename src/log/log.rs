@@ -25,16 +25,9 @@ pub struct Log {
     tail: Segment,
 }
 
-/// Bytes of a log's first segment; each next one doubles, up to [`SEGMENT_MAX`]. Those after it get [`RESERVED`].
+/// Bytes of a log's first segment; each next one doubles, up to [`SEGMENT_MAX`].
 const SEGMENT_MIN: usize = 1 << 10;
 const SEGMENT_MAX: usize = 1 << 20;
-
-/// Bytes of a segment of a long log: address space, of which only what is written becomes memory.
-///
-/// An allocator keeps freed memory that lies between other allocations. glibc gives each allocation above 32 MiB
-/// (`DEFAULT_MMAP_THRESHOLD_MAX`) a mapping of its own, whatever was freed before, and ends it with the
-/// allocation. So closing a session returns its log to the system.
-pub(super) const RESERVED: usize = 33 << 20;
 
 impl Default for Log {
     fn default() -> Self {
@@ -72,9 +65,8 @@ impl Log {
         let need = draft.max_len() + 1;
         let fresh = self.tail.room() < need;
         if fresh {
-            let capacity = self.tail.capacity();
-            let next = if capacity < SEGMENT_MAX { (capacity * 2).max(SEGMENT_MIN) } else { RESERVED };
-            self.seal(next.max(need));
+            let next = (self.tail.capacity() * 2).clamp(SEGMENT_MIN, SEGMENT_MAX).max(need);
+            self.seal(next);
         }
         (self.tail.push(draft, time), fresh)
     }
@@ -191,7 +183,7 @@ impl Log {
         self.tail = Segment::new(length, 0);
     }
 
-    /// Bytes that this log's lines and indexes take, shared ones included.
+    /// Bytes of memory that this log's lines and indexes take, shared ones included.
     pub fn footprint(&self) -> usize {
         self.parts.iter().map(|part| part.segment.footprint()).sum::<usize>() + self.tail.footprint()
     }

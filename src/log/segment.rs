@@ -2,7 +2,6 @@
 
 use super::draft::Draft;
 use super::event::{Event, Meta};
-use super::log::RESERVED;
 use super::seq::{Offset, Seq};
 
 /// Lines of consecutive events, each ended by `\n`, with an index. A log appends to an open segment;
@@ -16,9 +15,7 @@ pub(super) struct Segment {
 
 impl Segment {
     pub(super) fn new(first: Offset, capacity: usize) -> Self {
-        // The index of a large segment gets a mapping of its own like its text, and never moves.
-        let entries = if capacity >= RESERVED { RESERVED / size_of::<Meta>() } else { 0 };
-        Self { first, text: String::with_capacity(capacity), index: Vec::with_capacity(entries) }
+        Self { first, text: String::with_capacity(capacity), index: Vec::new() }
     }
 
     /// Events held.
@@ -43,9 +40,9 @@ impl Segment {
         self.text.capacity() - self.text.len()
     }
 
-    /// Bytes used: text and index. Room that was never written is no memory.
+    /// Bytes claimed: text and index.
     pub(super) fn footprint(&self) -> usize {
-        self.text.len() + self.index.len() * size_of::<Meta>()
+        self.text.capacity() + self.index.capacity() * size_of::<Meta>()
     }
 
     pub(super) fn push(&mut self, draft: &Draft<'_>, time: i64) -> Seq {

@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use super::failures::{sync_failed, write_failed};
 use super::read::Summary;
 use super::{keep, read};
+use crate::daemon::heap;
 
 use crate::disk::fault::FaultFs;
 use crate::disk::fs::FileSystem;
@@ -351,6 +352,11 @@ impl JsonlStorage {
         let broken = Message::Back(ticket, id.clone(), None, JobResult::Kept(Err(StorageError::Bug)));
         self.away(broken, move |shared| {
             let result = keep::let_go(shared, here.file, &session);
+            let large = session.history().log().footprint() >= heap::WORTH_A_TRIM;
+            drop(session);
+            if large {
+                heap::give_back();
+            }
             Message::Back(ticket, id, None, JobResult::Kept(result))
         });
     }
