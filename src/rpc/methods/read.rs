@@ -120,13 +120,14 @@ impl Service {
             _ => 0,
         };
         let mut log = session.history().log().finder();
-        let mut next = None;
-        for (index, seq) in (from_index..).zip(view.surface.message_seqs(from_index as usize)) {
-            if !page.push(message_text(&mut log, seq)) {
-                next = Some(Since { replace_generation, count: index, ext: None });
-                break;
-            }
-        }
+        let mut count = from_index;
+        // Iterated from inside: the nodes lie in blocks, and a loop outside would ask for them one by one.
+        let whole = view.surface.message_seqs(from_index as usize).all(|seq| {
+            let taken = page.push(message_text(&mut log, seq));
+            count += u64::from(taken);
+            taken
+        });
+        let next = (!whole).then_some(Since { replace_generation, count, ext: None });
         let messages = self.call.keep_apart("messages", page.finish());
         Ok(MessagesResult { messages, from_index, total, replace_generation, next_seq: next_seq.get(), next })
     }
