@@ -48,14 +48,14 @@ pub fn serve(
         .build()
         .map_err(DaemonError::Runtime)?;
     let end_asked = signals::listen(runtime.handle(), waker.clone()).map_err(DaemonError::Runtime)?;
-    let mut owner = Owner {
-        lines: Lines::new(settings.wire.max_message_bytes),
-        output: Output::new(stdio.output, settings.wire.max_queued_bytes, waker.clone())?,
-        step_by_step: settings.clock.is_fixed(),
-        server: Server::new(settings, storage(runtime.handle().clone(), waker)),
-        recorder,
-        unread: false,
-    };
+    let output = Output::new(stdio.output, settings.wire.max_queued_bytes, waker.clone())?;
+    let (max_line, step_by_step) = (settings.wire.max_message_bytes, settings.clock.is_fixed());
+    let mut server = Server::new(settings, storage(runtime.handle().clone(), waker));
+    if recorder.is_none() {
+        server = server.with_outlet(Box::new(output.outlet())); // a recording is made of whole lines
+    }
+    let mut owner =
+        Owner { lines: Lines::new(max_line), output, step_by_step, server, recorder, unread: false };
     let mut input = Input::new(stdio.input);
     let mut ended = false;
     let mut patience = Patience::new(LAST_WORDS);

@@ -38,4 +38,4 @@ pub use methods::METHODS;
 pub use paths::{CanonicalPath, SamePlace};
 pub use raw::RawJson;
 pub use server::Server;
-pub use service::{Settings, WireLimits};
+pub use service::{Outlet, Settings, WireLimits};

@@ -15,7 +15,7 @@ use super::methods::{METHODS, append_direct};
 use super::misfit::{list_for_object, misfit};
 use super::overlong::too_long;
 use super::replaying::{Streaming, Streams};
-use super::service::{Apart, Call, Found, Next, Service, Settings, Slot};
+use super::service::{Apart, Call, Found, Next, Outlet, Service, Settings, Slot};
 use super::storage::{JobResult, Storage};
 use super::waiting::{Queue, Undo, Waiting};
 use crate::json::{Json, Scratch, escape_separators, quote};
@@ -71,6 +71,14 @@ impl Server {
             scratch: Scratch::default(),
             direct: true,
         }
+    }
+
+    /// The same with long pages leaving as they are made.
+    pub fn with_outlet(mut self, outlet: Outlet) -> Self {
+        if let Some(service) = self.service.as_mut() {
+            service.outlet = Some(outlet);
+        }
+        self
     }
 
     /// The same with every request going through the method table: what the direct path of appends is
@@ -224,7 +232,10 @@ impl Server {
         let max = service.settings.wire.max_message_bytes;
         let mark = service.out.len();
         let (resumed, found) = resumed.map_or((None, Vec::new()), |(result, found)| (Some(result), found));
-        service.call = Call { resumed, found, ..Call::default() };
+        let mut head = String::with_capacity(64);
+        begin_response(&mut head, request.id);
+        head.push_str(RESULT);
+        service.call = Call { resumed, found, head, ..Call::default() };
         self.slot.put(service);
         // The one params object goes as the only element of a positional list.
         let list = format!("[{}]", params.text());
@@ -235,26 +246,32 @@ impl Server {
         if method != "initialize" {
             service.connection.fixed = true;
         }
+        let Call { entered, next, after, found, slot, apart, sent, .. } = std::mem::take(&mut service.call);
         let Ok(response) = response else {
-            service.out.truncate(mark);
+            match sent {
+                true => service.out.push('\n'), // what has left cannot be taken back: no line of ours is lost behind it
+                false => service.out.truncate(mark),
+            }
             return self.panicked(request);
         };
-        let Call { entered, next, after, found, slot, apart, .. } = std::mem::take(&mut service.call);
         if let Next::Rerun(job) = next {
             let ticket = self.queue.wait(Waiting::Rerun { line: line.into(), names, found });
             return service.storage.start(ticket, job);
         }
         let out = &mut service.out;
-        let start = out.len();
+        let start = match apart {
+            Some(Apart::Begun(_)) => mark.min(out.len()),
+            _ => out.len(),
+        };
         let body = response.as_json().get();
         if !entered && response.is_error() {
             write_error(out, request.id, &misfit(&reason_of(body), params, ""));
         } else {
             let apart = apart.filter(|_| !response.is_error());
             let body = body.strip_prefix(TABLE_HEAD).unwrap_or("\"result\":null}");
-            write_response(out, request.id, body, apart.as_ref());
+            write_response(out, request.id, body, apart);
         }
-        if out.len() - start > max + 1 {
+        if !sent && out.len() - start > max + 1 {
             out.truncate(start);
             write_error(out, request.id, &too_long(&method, max));
         }
@@ -405,22 +422,42 @@ fn has_id(line: &str, id: Json<'_>) -> bool {
     })
 }
 
-fn write_response(out: &mut String, id: &str, rest: &str, apart: Option<&Apart>) {
+/// How a response that is no error goes on behind its id.
+const RESULT: &str = "\"result\":{";
+
+fn begin_response(out: &mut String, id: &str) {
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
     escape_separators(id, out);
     out.push(',');
-    match apart.and_then(|apart| Some((apart, rest.rsplit_once(&format!("\"{}\":null", apart.member))?))) {
-        None => escape_separators(rest, out),
-        Some((Apart { member, text }, (before, after))) => {
+}
+
+fn write_response(out: &mut String, id: &str, rest: &str, apart: Option<Apart>) {
+    match apart {
+        None => {
+            begin_response(out, id);
+            escape_separators(rest, out);
+        }
+        Some(Apart::Begun(member)) => {
+            let held = rest.strip_prefix(RESULT).and_then(|rest| rest.strip_prefix(&*place_of(member)));
+            escape_separators(held.unwrap_or("}}"), out);
+        }
+        Some(Apart::Text { member, text }) => {
+            let (before, after) = rest.rsplit_once(&*place_of(member)).unwrap_or((rest, ""));
+            begin_response(out, id);
             escape_separators(before, out);
             out.push('"');
             out.push_str(member);
             out.push_str("\":");
-            out.push_str(text);
+            out.push_str(&text);
             escape_separators(after, out);
         }
     }
     out.push('\n');
+}
+
+/// What stands in a result in the place of a member that is kept apart.
+fn place_of(member: &str) -> String {
+    format!("\"{member}\":null")
 }
 
 /// Appends an error response.

@@ -125,22 +125,34 @@ pub(super) struct Call {
     pub(super) after: String,
     /// A member of the result that the response is to hold in the place of a `null`.
     pub(super) apart: Option<Apart>,
+    /// What a response to this request begins with, up to its first member.
+    pub(super) head: String,
+    /// A part of the response has left by the outlet already.
+    pub(super) sent: bool,
 }
+
+/// Takes the beginning of a line that is still being made, and leaves its buffer empty.
+pub type Outlet = Box<dyn FnMut(&mut String) + Send>;
 
 /// A member of a result that goes past the method table, which would read its text twice: a page of
 /// lines that this program has encoded or verified itself.
 #[derive(Debug)]
-pub(super) struct Apart {
-    /// Its name; behind it in the result there is no other of that name.
-    pub(super) member: &'static str,
-    /// Its value as one compact line of JSON.
-    pub(super) text: String,
+pub(super) enum Apart {
+    /// Behind it in the result there is no other member of that name.
+    Text {
+        /// Its name.
+        member: &'static str,
+        /// Its value as one compact line of JSON.
+        text: String,
+    },
+    /// The result's first member: the response stands in the output up to its end, and goes on from there.
+    Begun(&'static str),
 }
 
 impl Call {
     /// Keeps a member of the result apart, and gives what stands in its place.
     pub(super) fn keep_apart(&mut self, member: &'static str, text: String) -> RawJson {
-        self.apart = Some(Apart { member, text });
+        self.apart = Some(Apart::Text { member, text });
         RawJson::default()
     }
 }
@@ -156,6 +168,8 @@ pub struct Service {
     writes: bool,
     /// Lines that are ready for the client, each with its end.
     pub(super) out: String,
+    /// Where the beginning of a long line may go before its end is made.
+    pub(super) outlet: Option<Outlet>,
     /// Who follows the sessions with ACP updates (`liveUpdates`).
     pub(super) followers: HashMap<SessionId, Follower>,
     updates: Updates,
@@ -174,6 +188,7 @@ impl Service {
             settings,
             call: Call::default(),
             out: String::new(),
+            outlet: None,
             followers: HashMap::new(),
             updates: Updates::default(),
             turn: Turn::default(),

@@ -74,6 +74,17 @@ impl Output {
         lines.clear();
     }
 
+    /// A way to hand over the beginning of a line that is still being made, for the one who makes it: the thread writes
+    /// it meanwhile. The bytes go behind all that was handed over, and the buffer is left empty.
+    pub fn outlet(&self) -> impl FnMut(&mut String) + Send + 'static {
+        let way_in = self.backlog.way_in();
+        move |text: &mut String| {
+            let mut bytes = std::mem::take(text).into_bytes();
+            way_in.push(&mut bytes);
+            *text = String::from_utf8(bytes).unwrap_or_default(); // a recycled buffer is empty
+        }
+    }
+
     /// Bytes handed over and not yet taken by the kernel.
     pub fn queued_bytes(&self) -> usize {
         self.backlog.bytes()

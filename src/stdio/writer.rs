@@ -95,30 +95,12 @@ impl Backlog {
 
     /// Queues `lines[from..]` and leaves an empty buffer in its place.
     pub(super) fn push(&self, lines: &mut Vec<u8>, from: usize) {
-        let new = lines.len().saturating_sub(from);
-        let mut state = self.0.lock();
-        if self.closed() {
-            lines.clear();
-            return;
-        }
-        let waiting = !state.queue.is_empty();
-        match state.queue.back_mut() {
-            Some(last) if last.bytes.len() + new <= JOIN => {
-                last.bytes.extend_from_slice(lines.get(from..).unwrap_or_default());
-                lines.clear();
-            }
-            _ => {
-                let mut bytes = std::mem::replace(lines, state.spares.pop().unwrap_or_default());
-                // In a backlog, memory has to follow the bytes counted.
-                if waiting && bytes.capacity() / 2 > bytes.len() {
-                    bytes.shrink_to_fit();
-                }
-                state.queue.push_back(Piece { bytes, from });
-            }
-        }
-        self.0.bytes.fetch_add(new, Ordering::AcqRel);
-        drop(state);
-        self.0.work.notify_one();
+        self.0.push(lines, from);
+    }
+
+    /// Another way into the queue; it does not keep the thread from ending.
+    pub(super) fn way_in(&self) -> WayIn {
+        WayIn(Arc::clone(&self.0))
     }
 
     /// Waits until nothing is left or writing has failed; the bytes left.
@@ -143,7 +125,45 @@ impl Drop for Backlog {
     }
 }
 
+/// Queues bytes behind what is queued already.
+#[derive(Debug)]
+pub(super) struct WayIn(Arc<Shared>);
+
+impl WayIn {
+    /// Queues all bytes and leaves an empty buffer in their place.
+    pub(super) fn push(&self, bytes: &mut Vec<u8>) {
+        self.0.push(bytes, 0);
+    }
+}
+
 impl Shared {
+    fn push(&self, lines: &mut Vec<u8>, from: usize) {
+        let new = lines.len().saturating_sub(from);
+        let mut state = self.lock();
+        if self.closed.load(Ordering::Acquire) {
+            lines.clear();
+            return;
+        }
+        let waiting = !state.queue.is_empty();
+        match state.queue.back_mut() {
+            Some(last) if last.bytes.len() + new <= JOIN => {
+                last.bytes.extend_from_slice(lines.get(from..).unwrap_or_default());
+                lines.clear();
+            }
+            _ => {
+                let mut bytes = std::mem::replace(lines, state.spares.pop().unwrap_or_default());
+                // In a backlog, memory has to follow the bytes counted.
+                if waiting && bytes.capacity() / 2 > bytes.len() {
+                    bytes.shrink_to_fit();
+                }
+                state.queue.push_back(Piece { bytes, from });
+            }
+        }
+        self.bytes.fetch_add(new, Ordering::AcqRel);
+        drop(state);
+        self.work.notify_one();
+    }
+
     /// Nothing under the lock can be left half done by a panic.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -11,7 +11,7 @@ use crate::rpc::params::{
 };
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::*;
-use crate::rpc::service::{Answer, Service, WireLimits, bad_param};
+use crate::rpc::service::{Answer, Apart, Call, Outlet, Service, WireLimits, bad_param};
 use crate::session::{Boundary, OnOpenTurn, Refusal, Session, SnapshotOf};
 use crate::view::{OddCall, Open, View, context_text, header_reason, header_text, message_of};
 
@@ -20,42 +20,88 @@ use super::append::seq_number;
 /// Most events that one call looks at when it filters by type: a call's work stays bounded.
 const MAX_SCANNED: u64 = 1 << 16;
 
-/// A JSON array that grows until a page is full.
-struct Page {
-    text: String,
+/// How much a page may hold.
+#[derive(Clone, Copy)]
+struct PageSize {
     entries: u64,
-    max_entries: u64,
-    max_bytes: u64,
+    bytes: u64,
 }
 
-impl Page {
-    fn new(max_entries: u64, max_bytes: u64) -> Self {
-        Self { text: "[".to_owned(), entries: 0, max_entries, max_bytes }
+/// A page's beginning may leave when so many bytes of output have gathered.
+const PORTION: usize = 256 << 10;
+
+/// A JSON array that grows until a page is full.
+struct Page<'o> {
+    out: &'o mut String,
+    /// Where its beginning may go, and whether something went.
+    outlet: Option<(&'o mut Outlet, &'o mut bool)>,
+    entries: u64,
+    bytes: u64,
+    size: PageSize,
+}
+
+impl<'o> Page<'o> {
+    fn new(out: &'o mut String, size: PageSize) -> Self {
+        out.push('[');
+        Self { out, outlet: None, entries: 0, bytes: 1, size }
     }
 
     /// Adds an entry unless the page is full; the first one always fits.
     fn push(&mut self, entry: &str) -> bool {
-        let full =
-            self.entries >= self.max_entries || self.text.len() as u64 + entry.len() as u64 > self.max_bytes;
-        if self.entries > 0 && full {
-            return false;
-        }
+        let bytes = self.bytes + entry.len() as u64;
         if self.entries > 0 {
-            self.text.push(',');
+            if self.entries >= self.size.entries || bytes > self.size.bytes {
+                return false;
+            }
+            self.out.push(',');
+            self.bytes += 1;
         }
-        self.text.push_str(entry);
+        self.out.push_str(entry);
+        self.bytes += entry.len() as u64;
         self.entries += 1;
+        if self.out.len() >= PORTION
+            && let Some((outlet, sent)) = &mut self.outlet
+        {
+            outlet(self.out);
+            **sent = true;
+        }
         true
     }
 
-    fn finish(mut self) -> String {
-        self.text.push(']');
-        self.text
+    fn finish(self) {
+        self.out.push(']');
     }
 }
 
+/// A page by itself that must hold everything; `fill` says whether it did.
+fn whole_page(most: usize, fill: impl FnOnce(&mut Page<'_>) -> bool) -> Option<String> {
+    let mut text = String::new();
+    let mut page = Page::new(&mut text, PageSize { entries: u64::MAX, bytes: most as u64 });
+    let whole = fill(&mut page);
+    page.finish();
+    whole.then_some(text)
+}
+
+/// Begins the response with a page as the result's first member. From here on the method must succeed: what has left
+/// by the outlet is not taken back.
+fn begin_response<'o>(
+    out: &'o mut String,
+    call: &'o mut Call,
+    outlet: &'o mut Option<Outlet>,
+    member: &'static str,
+    size: PageSize,
+) -> Page<'o> {
+    call.apart = Some(Apart::Begun(member));
+    out.push_str(&call.head);
+    out.push('"');
+    out.push_str(member);
+    out.push_str("\":");
+    let outlet = outlet.as_mut().map(|outlet| (outlet, &mut call.sent));
+    Page { outlet, ..Page::new(out, size) }
+}
+
 impl Service {
-    fn page(&self, limit: Option<u64>, max_bytes: Option<u64>) -> Result<Page, WireError> {
+    fn page_size(&self, limit: Option<u64>, max_bytes: Option<u64>) -> Result<PageSize, WireError> {
         let at_least_one = |field, given: Option<u64>| match given {
             Some(0) => Err(bad_param(field, format!("{field} must be at least 1"))),
             other => Ok(other),
@@ -65,7 +111,7 @@ impl Service {
         // The rest of the answer's line needs some room.
         let most = (wire.max_message_bytes.saturating_sub(WireLimits::ROOM) as u64).max(1);
         let bytes = at_least_one("maxBytes", max_bytes)?.unwrap_or(wire.page_bytes).min(most);
-        Ok(Page::new(entries, bytes))
+        Ok(PageSize { entries, bytes })
     }
 
     /// The live session, or a refusal that says whether it is stored.
@@ -77,8 +123,9 @@ impl Service {
     }
 
     pub(super) fn events(&mut self, params: EventsParams) -> Answer<EventsResult> {
-        let mut page = self.page(params.limit, params.max_bytes)?;
-        let session = self.reading(&params.session_id, None)?;
+        let size = self.page_size(params.limit, params.max_bytes)?;
+        self.reading(&params.session_id, None)?;
+        let session = self.store.session(&params.session_id)?;
         let log = session.history().log();
         let inherited = if params.own == Some(true) { session.inherited_event_count() } else { Offset::ZERO };
         let from = within(log, "fromSeq", params.from_seq, Offset::ZERO)?.max(inherited);
@@ -89,6 +136,7 @@ impl Service {
             Some(types) => event.type_text().decode().is_some_and(|name| types.contains(&*name)),
             None => true,
         };
+        let mut page = begin_response(&mut self.out, &mut self.call, &mut self.outlet, "events", size);
         let mut fill = |events: &mut dyn Iterator<Item = Event<'_>>| {
             for (scanned, event) in events.enumerate() {
                 if scanned as u64 >= MAX_SCANNED || (wanted(event) && !page.push(event.line())) {
@@ -102,14 +150,15 @@ impl Service {
         } else {
             fill(&mut log.range(from, to)).map(Seq::before)
         };
-        let next_seq = log.len().get();
-        let events = self.call.keep_apart("events", page.finish());
-        Ok(EventsResult { events, next_seq, next: next.map(Offset::get) })
+        page.finish();
+        let events = RawJson::default(); // it is written
+        Ok(EventsResult { events, next_seq: log.len().get(), next: next.map(Offset::get) })
     }
 
     pub(super) fn messages(&mut self, params: MessagesParams) -> Answer<MessagesResult> {
-        let mut page = self.page(Some(u64::MAX), params.max_bytes)?;
-        let session = self.reading(&params.session_id, None)?;
+        let size = self.page_size(Some(u64::MAX), params.max_bytes)?;
+        self.reading(&params.session_id, None)?;
+        let session = self.store.session(&params.session_id)?;
         let (view, next_seq) = view_through(session, params.through_seq)?;
         let (total, replace_generation) =
             (view.surface.message_count() as u64, view.surface.replace_generation());
@@ -120,6 +169,7 @@ impl Service {
             _ => 0,
         };
         let mut log = session.history().log().finder();
+        let mut page = begin_response(&mut self.out, &mut self.call, &mut self.outlet, "messages", size);
         let mut count = from_index;
         // Iterated from inside: the nodes lie in blocks, and a loop outside would ask for them one by one.
         let whole = view.surface.message_seqs(from_index as usize).all(|seq| {
@@ -128,7 +178,8 @@ impl Service {
             taken
         });
         let next = (!whole).then_some(Since { replace_generation, count, ext: None });
-        let messages = self.call.keep_apart("messages", page.finish());
+        page.finish();
+        let messages = RawJson::default(); // it is written
         Ok(MessagesResult { messages, from_index, total, replace_generation, next_seq: next_seq.get(), next })
     }
 
@@ -147,12 +198,10 @@ impl Service {
         let session = self.reading(&params.session_id, None)?;
         let (view, next_seq) = view_through(session, params.through_seq)?;
         let log = session.history().log();
-        let (mut page, mut finder) = (Page::new(u64::MAX, most as u64), log.finder());
-        for seq in view.surface.message_seqs(0) {
-            if !page.push(message_text(&mut finder, seq)) {
-                return Err(too_long("session/request", most).into());
-            }
-        }
+        let mut finder = log.finder();
+        let mut seqs = view.surface.message_seqs(0);
+        let messages = whole_page(most, |page| seqs.all(|seq| page.push(message_text(&mut finder, seq))));
+        let messages = messages.ok_or_else(|| too_long("session/request", most))?;
         let header = view.request.header.and_then(|seq| log.get(seq));
         let context = view.request.context.and_then(|seq| log.get(seq));
         let header_json = header.and_then(header_text).map(RawJson::from_text);
@@ -163,7 +212,7 @@ impl Service {
             header_seq: seq_number(view.request.header),
             reason,
             context,
-            messages: self.call.keep_apart("messages", page.finish()),
+            messages: self.call.keep_apart("messages", messages),
             next_seq: next_seq.get(),
         })
     }
@@ -197,19 +246,16 @@ impl Service {
         };
         let snapshot = self.store.snapshot(of)?;
         let log = self.store.session(&params.session_id)?.history().log();
-        let mut seed = Page::new(u64::MAX, most as u64);
-        for event in log.range(Offset::ZERO, snapshot.length) {
-            if !seed.push(event.line()) {
-                return Err(too_long("session/snapshot", most).into());
-            }
-        }
+        let mut events = log.range(Offset::ZERO, snapshot.length);
+        let seed = whole_page(most, |page| events.all(|event| page.push(event.line())));
+        let seed = seed.ok_or_else(|| too_long("session/snapshot", most))?;
         let session_id = snapshot.source.as_str().to_owned();
         Ok(SnapshotResult {
             source: SourceResult {
                 session_id: session_id.clone(),
                 instance_id: snapshot.instance.to_string(),
             },
-            seed: self.call.keep_apart("seed", seed.finish()),
+            seed: self.call.keep_apart("seed", seed),
             meta: SnapshotMeta {
                 parent_session: session_id,
                 seed_length: snapshot.length.get(),
@@ -226,11 +272,13 @@ impl Service {
         limit: Option<u64>,
         max_bytes: Option<u64>,
     ) -> Result<(String, Option<u64>), WireError> {
-        let mut page = self.page(limit, max_bytes)?;
+        let size = self.page_size(limit, max_bytes)?;
         let from = within(log, "fromSeq", from, Offset::ZERO)?;
-        let next =
-            log.range(from, log.len()).find(|event| !page.push(event.line())).map(|event| event.seq().get());
-        Ok((page.finish(), next))
+        let mut text = String::new();
+        let mut page = Page::new(&mut text, size);
+        let next = log.range(from, log.len()).find(|event| !page.push(event.line()));
+        page.finish();
+        Ok((text, next.map(|event| event.seq().get())))
     }
 }
 

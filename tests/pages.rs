@@ -1,0 +1,87 @@
+//! Is a long page that leaves while it is made the same, byte for byte, as one that is made whole?
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use sessiond::daemon::MemoryStorage;
+use sessiond::rpc::{Clock, IdSource, Server, Settings};
+
+fn server() -> Server {
+    let settings = Settings {
+        clock: "fixed:1700000000000+7".parse::<Clock>().unwrap(),
+        ids: "sequential".parse::<IdSource>().unwrap(),
+        ..Settings::default()
+    };
+    Server::new(settings, Box::new(MemoryStorage::default()))
+}
+
+/// What left early, and what was there at the end of each line, one behind the other.
+fn outcome(lines: &[String], early: bool) -> (String, usize) {
+    let (told, portions) = (Arc::new(Mutex::new(String::new())), Arc::new(Mutex::new(0)));
+    let mut server = server();
+    if early {
+        let (told, portions) = (Arc::clone(&told), Arc::clone(&portions));
+        server = server.with_outlet(Box::new(move |text: &mut String| {
+            told.lock().unwrap().push_str(text);
+            text.clear();
+            *portions.lock().unwrap() += 1;
+        }));
+    }
+    for line in lines {
+        server.receive(line.as_bytes());
+        let rest = std::mem::take(server.output().unwrap());
+        told.lock().unwrap().push_str(&rest);
+    }
+    let (told, portions) = (told.lock().unwrap().clone(), *portions.lock().unwrap());
+    (told, portions)
+}
+
+fn request(id: &Value, method: &str, params: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+}
+
+#[test]
+fn a_page_is_the_same_however_it_leaves() {
+    const MESSAGES: usize = 3_000;
+    let mut lines = vec![request(&json!(0), "session/new", &json!({"sessionId": "s"}))];
+    for n in 0..MESSAGES {
+        // Texts that look like what a response is put together from.
+        let text = format!("\"messages\":null,\"events\":null}} \u{2028} {n} {}", "x".repeat(n % 700));
+        let data =
+            json!({"role": "user", "content": [{"type": "text", "text": text}], "source": {"kind": "user"}});
+        let params = json!({"sessionId": "s", "type": "user/message", "data": data, "surfaceOp": "append"});
+        lines.push(request(&json!(n), "session/append", &params));
+    }
+    let whole = 30_000_000;
+    for (method, params) in [
+        ("session/messages", json!({"sessionId": "s", "maxBytes": whole})),
+        ("session/messages", json!({"sessionId": "s", "maxBytes": 300_000})),
+        (
+            "session/messages",
+            json!({"sessionId": "s", "maxBytes": 1, "since": {"replaceGeneration": 0, "count": 7}}),
+        ),
+        ("session/events", json!({"sessionId": "s", "maxBytes": whole, "limit": MESSAGES})),
+        ("session/events", json!({"sessionId": "s", "maxBytes": whole, "limit": MESSAGES, "reverse": true})),
+        ("session/events", json!({"sessionId": "s", "fromSeq": 5, "limit": 0})),
+        ("session/events", json!({"sessionId": "gone"})),
+        ("session/snapshot", json!({"sessionId": "s"})),
+        ("session/request", json!({"sessionId": "s"})),
+        ("session/inspect", json!({"sessionId": "s", "maxBytes": whole, "limit": MESSAGES})),
+    ] {
+        lines.push(request(&json!("\u{2028}id"), method, &params));
+        lines.push(request(&json!("next"), "session/info", &json!({"sessionId": "s"})));
+    }
+    let ((early, portions), (late, _)) = (outcome(&lines, true), outcome(&lines, false));
+    assert!(portions > 10, "only {portions} portions left early");
+    for (early, late) in early.lines().zip(late.lines()) {
+        assert!(early == late, "{}\n{}", &early[..200.min(early.len())], &late[..200.min(late.len())]);
+    }
+    assert_eq!(early.len(), late.len());
+    let answers = late.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let whole: Vec<Value> = answers.filter(|line| line["result"]["total"] == json!(MESSAGES)).collect();
+    assert_eq!(whole.len(), 3);
+    let messages = whole.first().unwrap()["result"]["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), MESSAGES);
+    assert_eq!(messages.last().unwrap()["id"], json!(format!("msg-{MESSAGES}")));
+}
