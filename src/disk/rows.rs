@@ -223,7 +223,7 @@ impl Rows<'_> {
         let mut checks = Checks { fault: None, loose: draft.loose, depth: depth.saturating_add(1) };
         let expanded = draft.sources.and_then(|sources| ranges::expand(sources, seq, max_expanded(line)));
         if let Some(sources) = &expanded {
-            draft.sources = Some(Json::from_verified(sources));
+            (draft.sources, draft.line) = (Some(Json::from_verified(sources)), None);
         }
         let sink = &*self.sink;
         let message_id = |seq| {
@@ -233,7 +233,7 @@ impl Rows<'_> {
         let upgraded = legacy::upgrade(&draft, seq, self.header.id.as_str(), &message_id)?;
         if let Some(upgraded) = &upgraded {
             let (data, found) = Json::parse(&upgraded.data).map_err(Damage::NotJson)?;
-            (draft.data, draft.loose) = (data, draft.loose || found.loose);
+            (draft.data, draft.loose, draft.line) = (data, draft.loose || found.loose, None);
             checks = Checks { fault: found.fault, loose: draft.loose, depth: found.depth.saturating_add(1) };
             if upgraded.user_message {
                 draft.type_text = JsonStr::from_verified("\"user/message\"");

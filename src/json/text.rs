@@ -149,16 +149,37 @@ impl<'a> Json<'a> {
 
     /// The number rounded to a double, if it is one.
     pub fn as_f64(self) -> Option<f64> {
-        (self.kind() == Type::Number).then(|| self.text.parse().ok()).flatten()
+        match self.short_int() {
+            Some(value) if value != 0 => Some(value as f64), // a zero may be `-0`
+            _ => (self.kind() == Type::Number).then(|| self.text.parse().ok()).flatten(),
+        }
+    }
+
+    /// The number if it is an integer of at most fifteen digits, which is always a safe one; `-0` counts as 0.
+    #[inline]
+    fn short_int(self) -> Option<i64> {
+        let (digits, negative) = match self.text.as_bytes() {
+            [b'-', digits @ ..] => (digits, true),
+            digits => (digits, false),
+        };
+        if digits.is_empty() || digits.len() > 15 {
+            return None;
+        }
+        let mut value = 0;
+        for byte in digits {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                return None;
+            }
+            value = value * 10 + i64::from(digit);
+        }
+        Some(if negative { -value } else { value })
     }
 
     /// The number if it is a safe integer (|n| < 2^53), in any spelling (`1.0`, `1e2`); `-0` is not.
     pub fn as_safe_int(self) -> Option<i64> {
-        // Fifteen digits are always safe; longer or other spellings go through their double.
-        if self.text.len() < 16
-            && self.text != "-0"
-            && let Ok(value) = self.text.parse::<i64>()
-        {
+        // Longer or other spellings go through their double.
+        if let Some(value) = self.short_int().filter(|value| *value != 0 || self.text == "0") {
             return Some(value);
         }
         let value = self.as_f64()?;

@@ -21,6 +21,28 @@ pub struct Draft<'a> {
     pub ignorable: bool,
     /// Some of the texts hold white space or raw separators, and are compacted when encoded.
     pub loose: bool,
+    /// The line that it was read from, where encoding it at the same place would give the same.
+    pub line: Option<Line<'a>>,
+}
+
+/// An event's line with the seq and time that it names.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    text: &'a str,
+    seq: Seq,
+    time: i64,
+}
+
+impl Line<'_> {
+    /// Bytes, without a line end.
+    pub fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Never.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
 }
 
 /// Where the encoded parts went, in bytes of the line.
@@ -35,7 +57,16 @@ impl<'a> Draft<'a> {
     /// A draft of that type and payload, with nothing else.
     pub fn new(type_text: JsonStr<'a>, data: Json<'a>) -> Self {
         let kind = Kind::of_text(type_text);
-        Self { kind, type_text, data, sources: None, surface_op: None, ignorable: false, loose: false }
+        Self {
+            kind,
+            type_text,
+            data,
+            sources: None,
+            surface_op: None,
+            ignorable: false,
+            loose: false,
+            line: None,
+        }
     }
 
     /// An upper bound of the encoded length, in bytes.
@@ -55,6 +86,21 @@ impl<'a> Draft<'a> {
 
     /// Appends the event's line, without a line end.
     pub(super) fn encode(&self, seq: Seq, time: i64, out: &mut String) -> Encoded {
+        let Some(Line { text: line, .. }) = self.line.filter(|line| (line.seq, line.time) == (seq, time))
+        else {
+            return self.put_together(seq, time, out);
+        };
+        debug_assert_eq!(line, {
+            let mut line = String::new();
+            self.put_together(seq, time, &mut line);
+            line
+        });
+        out.push_str(line);
+        let data_start = start_in(line, self.data);
+        Encoded { data_start, data_end: data_start + self.data.text().len(), end: line.len() }
+    }
+
+    fn put_together(&self, seq: Seq, time: i64, out: &mut String) -> Encoded {
         let start = out.len();
         let put = |text: &str, out: &mut String| {
             if self.loose { write_compact(text, out) } else { out.push_str(text) }
@@ -141,9 +187,38 @@ pub fn read_event(value: Json<'_>, loose: bool) -> Result<(Seq, i64, Draft<'_>),
     if ignorable.is_some_and(|value| value.as_bool() != Some(true)) {
         return Err(EnvelopeError::Ignorable);
     }
-    let draft =
-        Draft { sources, surface_op, ignorable: ignorable.is_some(), loose, ..Draft::new(type_text, data) };
-    Ok((seq.ok_or(EnvelopeError::Seq)?, time.ok_or(EnvelopeError::Time)?, draft))
+    let ignores = ignorable.is_some();
+    let mut draft = Draft { sources, surface_op, ignorable: ignores, loose, ..Draft::new(type_text, data) };
+    let (seq, time) = (seq.ok_or(EnvelopeError::Seq)?, time.ok_or(EnvelopeError::Time)?);
+    draft.line =
+        Some(Line { text: value.text(), seq, time }).filter(|_| !loose && is_as_encoded(value, found));
+    Ok((seq, time, draft))
+}
+
+/// How far in a text a part of it begins: addresses tell.
+fn start_in(text: &str, part: Json<'_>) -> usize {
+    part.text().as_ptr().addr().saturating_sub(text.as_ptr().addr())
+}
+
+/// Whether an envelope without white space between its tokens is what encoding it would give: its members in their order,
+/// keys without escapes, seq and time as plain digits. Then the lengths add up.
+fn is_as_encoded(value: Json<'_>, found: [Option<Json<'_>>; MEMBERS.len()]) -> bool {
+    let mut end = 0;
+    for (member, name) in found.iter().zip(MEMBERS).filter_map(|(member, name)| Some(((*member)?, name))) {
+        // A comma or brace, the key in quotes, a colon.
+        if start_in(value.text(), member) != end + name.len() + 4 {
+            return false;
+        }
+        end = start_in(value.text(), member) + member.text().len();
+    }
+    let plain = |number: Option<Json<'_>>| {
+        let digits = |number: Json<'_>| {
+            number.text().bytes().skip_while(|byte| *byte == b'-').all(|b| b.is_ascii_digit())
+        };
+        number.is_some_and(digits)
+    };
+    let [_, seq, time, ..] = found;
+    end + 1 == value.text().len() && plain(seq) && plain(time)
 }
 
 /// Whether a number may stand as an event's time.

@@ -20,7 +20,7 @@ mod session_id;
 
 pub use chunk_pack::pack_rows;
 pub use chunk_rows::{ChunkRow, DecodeRowError, Row, RowRule, decode_row};
-pub use draft::{Draft, EnvelopeError, read_event};
+pub use draft::{Draft, EnvelopeError, Line, read_event};
 pub use event::Event;
 pub use header::{Header, HeaderError, HeaderMeta};
 pub use header_line::{HeaderLineError, HeaderLineFault, header_line, parse_header_line};

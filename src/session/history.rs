@@ -141,7 +141,7 @@ impl History {
         };
         match vocabulary.admission(candidate) {
             Admission::AsIs => {}
-            Admission::MarkIgnorable => draft.ignorable = true,
+            Admission::MarkIgnorable => (draft.ignorable, draft.line) = (true, None),
             Admission::Unknown => return Err(Refusal::unknown_type(draft.type_text)),
         }
         let effect = self.view.surface.plan(&draft, &self.log)?;
@@ -152,7 +152,7 @@ impl History {
         let id = gap.and(mint).map(|mint| mint());
         let identified = gap.zip(id.as_deref()).map(|(gap, id)| gap.splice(draft.data.text(), id));
         if let Some(data) = &identified {
-            draft.data = Json::from_verified(data);
+            (draft.data, draft.line) = (Json::from_verified(data), None);
         }
         let too_large = |bytes: usize| bytes > limits.max_event_bytes;
         if too_large(draft.max_len()) && too_large(self.log.encoded_len(&draft, time)) {

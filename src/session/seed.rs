@@ -3,7 +3,7 @@
 use super::append::{Candidate, Rules};
 use super::history::{History, Relate};
 use super::refusal::Refusal;
-use crate::json::{Json, Type};
+use crate::json::{Json, Scratch, Type};
 use crate::log::{Kind, Offset, read_event};
 
 /// A seed: an array of whole events, and what the header is to say of them.
@@ -49,8 +49,10 @@ pub(super) fn plant(seed: Seed<'_>, relate: Relate, rules: Rules<'_>) -> Result<
         return Err(Refusal::Invalid("seed must be an array of events".to_owned()));
     }
     let mut history = History::default();
+    let mut scratch = Scratch::default();
     for (index, value) in seed.events.elements().enumerate() {
-        admit_whole(&mut history, value, relate, rules).map_err(|refusal| refusal.at_index(index))?;
+        admit_whole(&mut history, value, relate, rules, &mut scratch)
+            .map_err(|refusal| refusal.at_index(index))?;
     }
     Ok(history)
 }
@@ -60,9 +62,10 @@ fn admit_whole(
     value: Json<'_>,
     relate: Relate,
     rules: Rules<'_>,
+    scratch: &mut Scratch,
 ) -> Result<(), Refusal> {
     // Scanned again by itself: the line it came in was scanned as a whole.
-    let (value, checks) = Json::parse(value.text()).map_err(|error| Refusal::Invalid(error.to_string()))?;
+    let (value, checks) = scratch.scan(value.text()).map_err(|error| Refusal::Invalid(error.to_string()))?;
     Candidate::whole(value, checks).check_lossless()?; // before its envelope (FORMAT 2.2)
     let (seq, time, draft) = read_event(value, checks.loose)?;
     let candidate = Candidate::stored(draft, value, checks);

@@ -88,7 +88,11 @@ impl Sink for Keeper<'_> {
         let candidate = Candidate::stored(*event.draft, event.row, event.checks);
         match self.history.admit_stored(&candidate, event.time, self.rules) {
             Ok(seq) => {
-                let same = |line: Event<'_>| line.line() == event.row.text();
+                // A line that could be taken over was, unless a mark has made it longer.
+                let same = |line: Event<'_>| match event.draft.line {
+                    Some(row) => line.line().len() == row.len(),
+                    None => line.line() == event.row.text(),
+                };
                 if event.changed || !self.history.log().get(seq).is_some_and(same) {
                     self.witness = Witness::Respelled;
                 }
