@@ -79,7 +79,6 @@ fn closers_are_not_held_to_the_limit_of_an_event() {
 
 /// A repetition is of equal `ignorable` too (PROTOCOL 3, `expectedSeq`), and false is never stored.
 #[test]
-#[ignore = "a repeated append with ignorable:false is taken for one with ignorable:true"]
 fn an_event_that_says_it_is_not_ignorable_repeats_none_that_is() {
     let mut talk = Talk::new(Limits::default());
     talk.call("session/new", r#"{"sessionId":"s"}"#);
@@ -90,6 +89,12 @@ fn an_event_that_says_it_is_not_ignorable_repeats_none_that_is() {
     assert_eq!(talk.call("session/append", &append("true"))["result"]["duplicate"], true);
     for ignorable in ["false", "1", "\"true\"", "{}"] {
         let answer = talk.call("session/append", &append(ignorable));
-        assert!(answer["error"].is_object(), "{ignorable}: {answer}");
+        assert_eq!(answer["error"]["data"]["code"], "INVALID_EVENT", "{ignorable}: {answer}");
+        assert_eq!(answer["error"]["data"]["pointer"], "/ignorable", "{answer}");
+        let event = format!(r#"{{"type":"my/event","data":1,"ignorable":{ignorable}}}"#);
+        let batch = format!(r#"{{"sessionId":"s","expectedSeq":0,"events":[{event}]}}"#);
+        let answer = talk.call("session/append_batch", &batch);
+        assert_eq!(answer["error"]["data"]["code"], "INVALID_EVENT", "{ignorable}: {answer}");
+        assert_eq!(answer["error"]["data"]["index"], 0, "{answer}");
     }
 }

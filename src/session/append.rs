@@ -4,7 +4,7 @@ use super::history::{Limits, Relate, Vocabulary};
 use super::refusal::Refusal;
 use super::session::{Invariants, Moment, Session};
 use crate::json::{Checks, FaultAt, Json, JsonStr, pointer_at, write_compact};
-use crate::log::{Draft, Event, Offset, Seq};
+use crate::log::{Draft, EnvelopeError, Event, Offset, Seq};
 use crate::view::{message_id_missing, minted_id, same_data};
 
 /// An event that somebody wants in the log: verified JSON, nothing of its meaning checked yet.
@@ -90,6 +90,12 @@ impl<'a> Candidate<'a> {
                 Err(Refusal::LossyJson { kind: at.kind, pointer })
             }
         }
+    }
+
+    /// An `ignorable` that is there is `true`. A repetition is held to it as a first append is: no event is
+    /// stored with another.
+    pub(super) fn check_ignorable(&self) -> Result<(), Refusal> {
+        if self.ignorable == Some(false) { Err(EnvelopeError::Ignorable.into()) } else { Ok(()) }
     }
 
     /// Whether a stored event is this one: equal type, data text, surfaceOp, sourceEventSeqs and
@@ -189,7 +195,11 @@ impl Session {
         at: Offset,
         rules: Rules<'_>,
     ) -> Result<Appended, Refusal> {
-        match self.history.log().get(at.next()) {
+        let stored = self.history.log().get(at.next());
+        if stored.is_some() {
+            candidate.check_ignorable()?;
+        }
+        match stored {
             Some(event) if candidate.is_stored_as(event, rules.vocabulary) => {
                 // The first answer may never have arrived: a minted id is told again.
                 let minted = message_id_missing(&candidate.draft)
@@ -214,7 +224,8 @@ impl Session {
         let Some(stored) = actual.get().checked_sub(first.get()) else { return Err(conflict) };
         // A crash may have left a prefix of the batch: what is there must be the batch's own events.
         let there = batch.iter().zip(self.history.log().range(first, actual));
-        for (candidate, event) in there {
+        for (index, (candidate, event)) in there.enumerate() {
+            candidate.check_ignorable().map_err(|refusal| refusal.at_index(index))?;
             if !candidate.is_stored_as(event, rules.vocabulary) {
                 return Err(conflict);
             }

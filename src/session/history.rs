@@ -8,7 +8,7 @@ use imbl::Vector;
 use super::append::{Candidate, Rules};
 use super::refusal::Refusal;
 use crate::json::Json;
-use crate::log::{EnvelopeError, Kind, Log, Offset, Seq};
+use crate::log::{Kind, Log, Offset, Seq};
 use crate::view::{Closers, Fact, View, check_append, check_shape, closers};
 
 /// What an event may be and how large (PROTOCOL 6).
@@ -131,9 +131,7 @@ impl History {
         if candidate.depth > limits.max_depth {
             return Err(Refusal::limit("maxDepth", u64::from(limits.max_depth)));
         }
-        if candidate.ignorable == Some(false) {
-            return Err(EnvelopeError::Ignorable.into());
-        }
+        candidate.check_ignorable()?;
         let mut draft = candidate.draft;
         let gap = match mint {
             Some(_) => check_append(&draft)?,
