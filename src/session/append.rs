@@ -16,6 +16,8 @@ pub struct Candidate<'a> {
     pub(super) depth: u32,
     /// Whether `ignorable`, if it was given, is `true`: nothing else will do.
     pub(super) ignorable: Option<bool>,
+    /// It closes a turn, and is bounded by what it repeats of the log instead of by the limits.
+    pub(super) closes: bool,
 }
 
 /// A lossy place: in which member, of which value, where.
@@ -37,7 +39,7 @@ impl<'a> Candidate<'a> {
     pub fn new(type_text: JsonStr<'a>, data: Json<'a>, checks: Checks) -> Self {
         let draft = Draft { loose: checks.loose, ..Draft::new(type_text, data) };
         let fault = Lossy::of("/data", data, checks);
-        Self { draft, fault, depth: checks.depth, ignorable: None }
+        Self { draft, fault, depth: checks.depth, ignorable: None, closes: false }
     }
 
     /// The same with a surface marker.
@@ -63,12 +65,12 @@ impl<'a> Candidate<'a> {
     pub fn stored(draft: Draft<'a>, line: Json<'a>, checks: Checks) -> Self {
         // The envelope is one level around the payload.
         let depth = checks.depth.saturating_sub(1).max(1);
-        Self { draft, fault: Lossy::of("", line, checks), depth, ignorable: None }
+        Self { draft, fault: Lossy::of("", line, checks), depth, ignorable: None, closes: false }
     }
 
-    /// An event that this program has made itself.
-    pub(super) fn own(draft: Draft<'a>) -> Self {
-        Self { draft, fault: None, depth: 1, ignorable: None }
+    /// An event with which this program closes a turn.
+    pub(super) fn closer(draft: Draft<'a>) -> Self {
+        Self { draft, fault: None, depth: 1, ignorable: None, closes: true }
     }
 
     /// A whole event whose envelope is not read yet: good for [`Self::check_lossless`] alone.
