@@ -289,6 +289,12 @@ impl History {
         }
     }
 
+    /// Forgets the events from `at` on, and folds the projections again from the rest alone.
+    pub(super) fn cut_and_refold(&mut self, at: Offset) {
+        self.log.truncate(at);
+        self.refold();
+    }
+
     /// Folds the projections again from the log alone, after a fault left them in doubt.
     pub fn refold(&mut self) {
         self.checkpoints = Vector::new();
