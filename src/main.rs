@@ -70,7 +70,7 @@ struct ServeArgs {
     /// Where times come from: system, or fixed:MS+STEP.
     #[arg(long, value_name = "SPEC", default_value = "system")]
     clock: Clock,
-    /// Where ids come from: random, or sequential.
+    /// Where ids come from: random, or sequential: counted, for transcripts.
     #[arg(long, value_name = "SPEC", default_value = "random")]
     ids: IdSource,
     /// Whether appends must keep the turn/step/tool relations, where a client does not say.

@@ -11,6 +11,7 @@ use super::refusal::Refusal;
 use super::seed::{Seed, SeedMeta, plant};
 use super::session::{InstanceId, Invariants, Moment, Opened, Session, Snapshot, close_seed};
 use crate::log::{Header, Offset, SessionId};
+use crate::view::message_id;
 
 /// Makes a session, empty or from a seed.
 #[derive(Debug)]
@@ -263,6 +264,7 @@ impl Store {
         if new.seed.is_some() {
             close_seed(&mut history, moment.now, rules)?;
         }
+        see_ids(&history, moment);
         self.open(
             Opened {
                 header: Header { is_seeded, ..new.header },
@@ -358,6 +360,7 @@ impl Store {
         self.check_free(&restore.header.id)?;
         let first_live = restore.history.log().len();
         let Restore { header, inherited, history, invariants } = restore;
+        see_ids(&history, moment);
         self.open(Opened { header, inherited, first_live, invariants, ephemeral: false, history }, moment)
     }
 
@@ -405,6 +408,11 @@ impl Store {
         self.order.remove(&order);
         Ok(session)
     }
+}
+
+/// Shows the message ids of a log to the source of ids. A fork's are its parent's.
+fn see_ids(history: &History, moment: &mut Moment<'_>) {
+    moment.ids.seen(&mut history.log().iter().filter_map(|event| message_id(event.kind(), event.data())));
 }
 
 fn not_found(id: &str) -> Refusal {
