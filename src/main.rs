@@ -70,7 +70,7 @@ struct ServeArgs {
     /// Where times come from: system, or fixed:MS+STEP.
     #[arg(long, value_name = "SPEC", default_value = "system")]
     clock: Clock,
-    /// Where ids come from: random, or sequential.
+    /// Where ids come from: random, or sequential: counted, for transcripts.
     #[arg(long, value_name = "SPEC", default_value = "random")]
     ids: IdSource,
     /// Whether appends must keep the turn/step/tool relations, where a client does not say.
@@ -211,11 +211,12 @@ fn start(
     match StoreChoice::resolve(args.store.as_deref())? {
         StoreChoice::Memory => serve(stdio, settings, |_, _| Box::new(MemoryStorage::default()), recorder)?,
         StoreChoice::Jsonl(root) => {
-            let fixed = settings.clock.is_fixed();
+            let (fixed, max_event_bytes) = (settings.clock.is_fixed(), settings.limits.max_event_bytes);
             let options = JsonlOptions {
                 root,
                 // A fixed clock stands still while storage works: nothing is gained by waiting.
                 sync_window: if fixed { Duration::ZERO } else { Duration::from_millis(args.sync_window) },
+                max_event_bytes,
                 me: holder(fixed),
                 fault_file: args.fault_file,
             };

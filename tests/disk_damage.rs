@@ -101,9 +101,9 @@ fn a_line_beyond_the_bound_is_a_limit_and_no_damage() {
     let problem = scan.failure().unwrap();
     assert_eq!(
         problem.to_string(),
-        "line 3 (byte 131): the line is longer than 1000 bytes: raise the limit to read this log"
+        "line 3 (byte 131): the line is longer than 1000 bytes; start the daemon with a larger --max-event-bytes to read this log"
     );
-    assert_eq!(problem.damage.verdict(), Verdict::Limit(TooLow { limit: "maxLineBytes", max: 1000 }));
+    assert_eq!(problem.damage.verdict(), Verdict::Limit(TooLow { limit: "maxEventBytes", max: 1000 }));
     assert_eq!(keeper.log.len().get(), 1);
 }
 

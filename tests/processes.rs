@@ -334,3 +334,29 @@ fn modes_do_not_follow_the_umask() {
         daemon.end();
     }
 }
+
+/// Counted message ids go on behind those that a log holds, whoever counted them.
+#[test]
+fn counted_message_ids_do_not_repeat_in_a_log() {
+    let root = tempfile::tempdir().unwrap();
+    let data = json!({"role": "user", "content": [], "source": {"kind": "user"}});
+    let params = json!({"sessionId": "s", "type": "user/message", "surfaceOp": "append", "data": data});
+    let minted = |daemon: &mut Daemon| {
+        let answer = daemon.ok("session/append", params.clone());
+        answer["messageId"].as_str().unwrap().to_owned()
+    };
+    let flags = ["--ids", "sequential"];
+    let mut daemon = Daemon::with(root.path(), &flags);
+    daemon.ok("session/new", json!({"sessionId": "s"}));
+    assert_eq!([minted(&mut daemon), minted(&mut daemon)], ["msg-1", "msg-2"]);
+    daemon.end();
+    let mut daemon = Daemon::with(root.path(), &flags);
+    daemon.ok("session/load", json!({"sessionId": "s"}));
+    assert_eq!(minted(&mut daemon), "msg-3");
+    let seed = daemon.ok("session/snapshot", json!({"sessionId": "s"}))["seed"].clone();
+    daemon.end();
+    let root = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::with(root.path(), &flags);
+    daemon.ok("session/new", json!({"sessionId": "s", "seed": seed}));
+    assert_eq!(minted(&mut daemon), "msg-4");
+}

@@ -47,9 +47,9 @@ pub struct TooLow {
 }
 
 impl TooLow {
-    /// The bound on a line, which is far above what an event may take.
-    fn line(max: u64) -> Verdict {
-        Verdict::Limit(Self { limit: "maxLineBytes", max })
+    /// The bound on a line, which follows the one on an event and is far above it.
+    fn line(max: usize) -> Verdict {
+        Verdict::Limit(Self { limit: "maxEventBytes", max: max as u64 })
     }
 }
 
@@ -107,7 +107,9 @@ pub enum Damage {
     #[error("{0}")]
     Refused(Refused),
     /// A line beyond the reader's bound.
-    #[error("the line is longer than {max} bytes: raise the limit to read this log")]
+    #[error(
+        "the line is longer than {max} bytes; start the daemon with a larger --max-event-bytes to read this log"
+    )]
     LineTooLong {
         /// The bound in bytes.
         max: usize,
@@ -159,8 +161,8 @@ impl Damage {
     pub fn verdict(&self) -> Verdict {
         match self {
             Self::Refused(refused) => refused.verdict,
-            Self::LineTooLong { max } => TooLow::line(*max as u64),
-            Self::RowTooLarge { max, .. } => TooLow::line(*max),
+            Self::LineTooLong { max } => TooLow::line(*max),
+            Self::RowTooLarge { max, .. } => Verdict::Limit(TooLow { limit: "maxRowBytes", max: *max }),
             _ => Verdict::Corrupt,
         }
     }
@@ -261,7 +263,7 @@ impl ReadError {
     pub fn verdict(&self) -> Option<Verdict> {
         match self {
             Self::Io(_) | Self::Frame(FrameError::Codec(_) | FrameError::Read(_)) => None,
-            Self::HeaderTooLong { max } => Some(TooLow::line(*max as u64)),
+            Self::HeaderTooLong { max } => Some(TooLow::line(*max)),
             Self::Header(error) if error.fault.is_unsupported() => Some(Verdict::Unsupported),
             Self::Refused(refused) => Some(refused.verdict),
             _ => Some(Verdict::Corrupt),

@@ -205,6 +205,14 @@ impl Walker<'_> {
     }
 }
 
+/// A log that is over a limit of ours says nothing against itself.
+fn status_of(verdict: Verdict) -> Status {
+    match verdict {
+        Verdict::Corrupt => Status::Corrupt,
+        Verdict::Unsupported | Verdict::Limit(_) => Status::Unsupported,
+    }
+}
+
 fn not_a_file(meta: Metadata) -> bool {
     meta.kind != FileKind::File
 }
@@ -262,10 +270,7 @@ impl Artifact {
 
     /// Notes why the log does not read.
     pub(super) fn fails(&mut self, error: &ReadError) {
-        let status = match error.verdict() {
-            Some(Verdict::Unsupported) => Status::Unsupported,
-            _ => Status::Corrupt,
-        };
+        let status = error.verdict().map_or(Status::Corrupt, status_of);
         if let ReadError::Header(HeaderLineError { fault: HeaderLineFault::Version { version }, .. }) = error
         {
             self.direction = Some(if *version > 0.0 { "newer" } else { "older" });
@@ -274,8 +279,7 @@ impl Artifact {
     }
 
     pub(super) fn judged(&mut self, verdict: Verdict, class: &'static str, reason: String) {
-        let status = if verdict == Verdict::Unsupported { Status::Unsupported } else { Status::Corrupt };
-        self.is(status, class, reason);
+        self.is(status_of(verdict), class, reason);
     }
 }
 

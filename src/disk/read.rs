@@ -20,9 +20,22 @@ pub struct ReadLimits {
     pub max_line: usize,
 }
 
+/// Room for packed rows and for logs that others have written, however small the events are kept here.
+const MIN_LINE: usize = 64 << 20;
+
+impl ReadLimits {
+    /// For logs whose appends are held to so many bytes for an event: what was accepted reads back. The closers of an
+    /// open turn may pass that limit; they repeat a call's id three times, and the numbers of its step and turn.
+    #[must_use]
+    pub fn for_events(max_event_bytes: usize) -> Self {
+        const AROUND: usize = 64 << 10;
+        Self { max_line: max_event_bytes.saturating_mul(4).saturating_add(AROUND).max(MIN_LINE) }
+    }
+}
+
 impl Default for ReadLimits {
     fn default() -> Self {
-        Self { max_line: 64 << 20 }
+        Self { max_line: MIN_LINE }
     }
 }
 

@@ -44,6 +44,12 @@ impl Tag {
     }
 }
 
+/// Whether a type, in whatever spelling, is a tag of packed rows. Storage reads it with another envelope, so
+/// no event of a log may have it.
+pub fn is_row_tag(type_text: JsonStr<'_>) -> bool {
+    Tag::ALL.into_iter().any(|tag| type_text.is(tag.row_type()))
+}
+
 /// The members of an object that has exactly these, in the order of `names`; each once.
 pub(super) fn exactly<'a, const N: usize>(json: Json<'a>, names: [&str; N]) -> Option<[Json<'a>; N]> {
     let mut found = [None; N];

@@ -19,7 +19,7 @@ mod seq;
 mod session_id;
 
 pub use chunk_pack::pack_rows;
-pub use chunk_rows::{ChunkRow, DecodeRowError, Row, RowRule, decode_row};
+pub use chunk_rows::{ChunkRow, DecodeRowError, Row, RowRule, decode_row, is_row_tag};
 pub use draft::{Draft, EnvelopeError, Line, read_event};
 pub use event::Event;
 pub use header::{Header, HeaderError, HeaderMeta};

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
 use crate::session::Ids;
+use crate::view::MINTED_PREFIX;
 
 /// Where times come from, in milliseconds since the Unix epoch.
 #[derive(Clone, Debug, Default)]
@@ -116,7 +117,15 @@ impl Ids for IdSource {
     }
 
     fn message_id(&mut self) -> String {
-        self.next(2, "msg-", Uuid::now_v7)
+        self.next(2, MINTED_PREFIX, Uuid::now_v7)
+    }
+
+    fn seen(&mut self, message_ids: &mut dyn Iterator<Item = &str>) {
+        const SAFE: u64 = 1 << 53;
+        if let Self::Sequential { last: [_, _, last] } = self {
+            let numbers = message_ids.filter_map(|id| id.strip_prefix(MINTED_PREFIX)?.parse().ok());
+            *last = numbers.filter(|number| *number < SAFE).fold(*last, u64::max);
+        }
     }
 }
 

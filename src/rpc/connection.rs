@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::json::{Json, Type};
-use crate::log::Kind;
+use crate::log::{Kind, is_row_tag};
 
 use super::envelope::Request;
 use super::error::{Code, WireError};
@@ -195,28 +195,26 @@ fn read_notices(value: Json<'_>) -> Result<[bool; 4], WireError> {
 }
 
 fn read_types(value: Json<'_>) -> Result<Vec<DeclaredType>, WireError> {
-    const ROW_TAGS: [&str; 3] = ["text-chunks", "reasoning-chunks", "tool-call-chunks"];
     let shape = || invalid("eventTypes as an array of {type, required?}");
     if value.kind() != Type::Array {
         return Err(shape());
     }
     let mut types = Vec::new();
     for element in value.elements() {
-        let (mut name, mut required) = (None, false);
+        let (mut name, mut required, mut tag) = (None, false, false);
         for (key, member) in element.members() {
             match &*key.lossy() {
-                "type" => name = member.as_str().and_then(|text| text.decode()),
+                "type" => {
+                    tag = member.as_str().is_some_and(is_row_tag);
+                    name = member.as_str().and_then(|text| text.decode());
+                }
                 "required" => required = member.as_bool().ok_or_else(shape)?,
                 "_meta" => {}
                 _ => return Err(shape()),
             }
         }
         let name = name.ok_or_else(shape)?.into_owned();
-        if name.is_empty()
-            || Kind::of(&name) != Kind::Other
-            || Kind::is_retired(&name)
-            || ROW_TAGS.contains(&&*name)
-        {
+        if name.is_empty() || tag || Kind::of(&name) != Kind::Other || Kind::is_retired(&name) {
             let error =
                 invalid("event types of the client's own: not empty, known, retired or a storage row's tag");
             return Err(error.text("type", &name.chars().take(100).collect::<String>()));

@@ -206,6 +206,9 @@ impl From<Refusal> for WireError {
                 error.fact("expected", expected).fact("actual", actual)
             }
             Refusal::UnknownType(name) => new(Code::UnknownEventType).text("type", &name),
+            Refusal::RowTag(_) => {
+                new(Code::InvalidEvent).text("pointer", "/type").text("rule", "ROW_ENVELOPE")
+            }
             Refusal::Surface(error) => new(Code::InvalidSurface).text("rule", error.rule()),
             Refusal::Relation(error) => new(Code::InvariantViolation).text("rule", error.rule()),
             Refusal::Limit { limit, max } => new(Code::LimitExceeded).text("limit", limit).fact("max", max),

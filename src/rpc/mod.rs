@@ -10,6 +10,7 @@ mod connection;
 mod envelope;
 mod error;
 pub mod greeting;
+mod guard;
 mod methods;
 mod misfit;
 mod overlong;

@@ -74,6 +74,11 @@ impl Streams {
         if self.0.front_mut()?.portion(out) { self.0.pop_front() } else { None }
     }
 
+    /// Gives the first one up.
+    pub(super) fn give_up_first(&mut self) -> Option<Streaming> {
+        self.0.pop_front()
+    }
+
     /// Gives all of them up; the tickets of what waits for them.
     pub(super) fn give_up(&mut self) -> impl Iterator<Item = Ticket> + use<> {
         std::mem::take(&mut self.0).into_iter().map(|streaming| streaming.ticket)

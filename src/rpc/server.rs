@@ -1,6 +1,5 @@
 //! One client's lines in, lines out.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use jsonrpsee::Extensions;
@@ -16,7 +15,7 @@ use super::misfit::{list_for_object, misfit};
 use super::overlong::too_long;
 use super::replaying::{Streaming, Streams};
 use super::service::{Apart, Call, Found, Next, Outlet, Service, Settings, Slot};
-use super::storage::{JobResult, Storage};
+use super::storage::{JobResult, Storage, Ticket};
 use super::waiting::{Queue, Undo, Waiting};
 use crate::json::{Json, Scratch, escape_separators, quote};
 use crate::log::{Seq, SessionId};
@@ -40,16 +39,30 @@ pub(super) enum From {
     Job(Resumed),
 }
 
+impl From {
+    /// The session whose file a load has opened for it.
+    fn loading(&self) -> Option<SessionId> {
+        match self {
+            Self::Job((JobResult::Loaded(Ok(loaded)), _)) => Some(loaded.header.id.clone()),
+            _ => None,
+        }
+    }
+}
+
 /// The protocol for one client.
 pub struct Server {
     methods: Methods,
-    slot: Arc<Slot>,
+    pub(super) slot: Arc<Slot>,
     /// Here but for the moments in which a method runs.
     pub(super) service: Option<Box<Service>>,
     pub(super) queue: Queue,
     pub(super) streams: Streams,
     /// Durable watermarks of sessions whose making is not answered yet.
     pub(super) untold: Vec<(SessionId, Seq)>,
+    /// Where the output of what is being carried out begins.
+    pub(super) mark: usize,
+    /// A job that is being given to storage.
+    pub(super) starting: Option<Ticket>,
     scratch: Scratch,
     /// Whether appends may go past the method table.
     direct: bool,
@@ -68,6 +81,8 @@ impl Server {
             queue: Queue::default(),
             streams: Streams::default(),
             untold: Vec::new(),
+            mark: 0,
+            starting: None,
             scratch: Scratch::default(),
             direct: true,
         }
@@ -144,7 +159,18 @@ impl Server {
         !self.streams.is_empty()
     }
 
+    /// Carries out a line; a bug on the way is that line's alone.
     pub(super) fn take(&mut self, text: &str, from: From) {
+        let loading = from.loading();
+        if let Some(service) = self.service.as_mut() {
+            service.store.begin();
+        }
+        if !self.guarded(|server| server.take_line(text, from)) {
+            self.line_broke(text, loading);
+        }
+    }
+
+    fn take_line(&mut self, text: &str, from: From) {
         let mut scratch = std::mem::take(&mut self.scratch);
         match Incoming::read(text, &mut scratch) {
             Ok(Incoming::Request(request)) => self.request(&request, text, from),
@@ -163,15 +189,8 @@ impl Server {
         let free = || self.queue.is_empty() || appended_to(request).is_some_and(|id| self.queue.is_free(id));
         if self.direct && matches!(from, From::Client) && is_direct(request) && free() {
             service.connection.fixed = true;
-            let mark = service.out.len();
-            let done = catch_unwind(AssertUnwindSafe(|| append_direct(service, request)));
-            match done {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(_) => {
-                    service.out.truncate(mark);
-                    return self.panicked(request);
-                }
+            if append_direct(service, request) {
+                return;
             }
         }
         let params = self.native_params(request);
@@ -182,6 +201,7 @@ impl Server {
         }
         if !is_append(request) {
             self.write_turn(); // a read shows, and a fork shares, only what is written
+            self.mark();
             if self.must_wait(&from, line, &names) {
                 return;
             }
@@ -230,7 +250,6 @@ impl Server {
         }
         let Some(mut service) = self.service.take() else { return };
         let max = service.settings.wire.max_message_bytes;
-        let mark = service.out.len();
         let (resumed, found) = resumed.map_or((None, Vec::new()), |(result, found)| (Some(result), found));
         let mut head = String::with_capacity(64);
         begin_response(&mut head, request.id);
@@ -239,28 +258,20 @@ impl Server {
         self.slot.put(service);
         // The one params object goes as the only element of a positional list.
         let list = format!("[{}]", params.text());
-        let run = || callback(Id::Number(0), Params::new(Some(&list)), usize::MAX, Extensions::new());
-        let response = catch_unwind(AssertUnwindSafe(run));
+        let response = callback(Id::Number(0), Params::new(Some(&list)), usize::MAX, Extensions::new());
         self.service = self.slot.take();
         let Some(service) = self.service.as_mut() else { return };
         if method != "initialize" {
             service.connection.fixed = true;
         }
         let Call { entered, next, after, found, slot, apart, sent, .. } = std::mem::take(&mut service.call);
-        let Ok(response) = response else {
-            match sent {
-                true => service.out.push('\n'), // what has left cannot be taken back: no line of ours is lost behind it
-                false => service.out.truncate(mark),
-            }
-            return self.panicked(request);
-        };
+        service.call.sent = sent; // the guard must know
         if let Next::Rerun(job) = next {
-            let ticket = self.queue.wait(Waiting::Rerun { line: line.into(), names, found });
-            return service.storage.start(ticket, job);
+            return self.start(Waiting::Rerun { line: line.into(), names, found }, job);
         }
         let out = &mut service.out;
         let start = match apart {
-            Some(Apart::Begun(_)) => mark.min(out.len()),
+            Some(Apart::Begun(_)) => self.mark.min(out.len()),
             _ => out.len(),
         };
         let body = response.as_json().get();
@@ -282,8 +293,7 @@ impl Server {
                 let undo = undo.map_or(Undo::Nothing, Undo::Close);
                 let mut names = names;
                 names.extend(job.session().map(|id| id.as_str().to_owned()));
-                let ticket = self.queue.wait(Waiting::Hold { lines: lines.into(), names, undo });
-                service.storage.start(ticket, job);
+                self.start(Waiting::Hold { lines: lines.into(), names, undo }, job);
             }
             Next::Durable => {
                 let id = names.first().and_then(|id| service.store.session(id).ok());
@@ -307,23 +317,6 @@ impl Server {
                 }
             }
         }
-    }
-
-    /// A bug: the request is answered so, and what it touched is folded again from its log.
-    fn panicked(&mut self, request: &Request<'_>) {
-        let names = named_sessions(request, request.params);
-        if let Some(service) = self.service.as_mut() {
-            for name in &names {
-                if let Ok(session) = service.store.session_mut(name) {
-                    session.refold();
-                }
-            }
-        }
-        tracing::error!("a request met a bug and was answered INTERNAL");
-        self.refuse(
-            request.id,
-            &WireError::new(Code::Internal, "a bug in sessiond; the session was folded anew, report this"),
-        );
     }
 
     fn notification(&mut self, notification: &Request<'_>) {
@@ -352,7 +345,7 @@ impl Server {
         }
     }
 
-    fn refuse(&mut self, id: &str, error: &WireError) {
+    pub(super) fn refuse(&mut self, id: &str, error: &WireError) {
         if let Some(out) = self.output() {
             write_error(out, id, error);
         }
@@ -399,7 +392,7 @@ fn appended_to<'a>(request: &Request<'a>) -> Option<&'a str> {
 }
 
 /// The sessions that a request names; an empty name for the list of all.
-fn named_sessions(request: &Request<'_>, params: Json<'_>) -> Vec<String> {
+pub(super) fn named_sessions(request: &Request<'_>, params: Json<'_>) -> Vec<String> {
     let name = |(key, value): (crate::json::JsonStr<'_>, Json<'_>)| {
         let names = key.is("sessionId") || key.is("childSessionId");
         names.then(|| value.as_str().and_then(|id| id.decode()).map(|id| id.into_owned())).flatten()

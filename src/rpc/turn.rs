@@ -111,6 +111,22 @@ impl Turn {
         }
     }
 
+    /// Forgets what a request that met a bug has said: the output from `mark` on.
+    pub(super) fn cut(&mut self, mark: usize) {
+        self.entries.retain(|entry| entry.start < mark);
+        if let Some(last) = self.entries.last_mut() {
+            last.end = last.end.min(mark);
+        }
+    }
+
+    /// Forgets that such a request touched a session first, at that length.
+    pub(super) fn untouch(&mut self, id: &SessionId, from: Offset) {
+        if self.touched.last().is_some_and(|touched| touched.id == *id && touched.from == from) {
+            self.touched.pop();
+            self.slots.remove(id);
+        }
+    }
+
     /// The touched sessions; the turn is over for them, and its entries are to be settled.
     pub(super) fn take(&mut self) -> (Vec<Touched>, Settling) {
         self.slots.clear();

@@ -16,10 +16,15 @@ use crate::session::Session;
 impl Server {
     /// Streams a portion of a history; the load is answered after its last one.
     pub(super) fn stream(&mut self) {
-        let Some(service) = self.service.as_mut() else { return };
-        if let Some(told) = self.streams.portion(&mut service.out) {
-            service.out.push_str(&told.lines);
-            self.queue.done(told.ticket);
+        let told = self.guarded(|server| {
+            let Some(service) = server.service.as_mut() else { return };
+            if let Some(told) = server.streams.portion(&mut service.out) {
+                service.out.push_str(&told.lines);
+                server.queue.done(told.ticket);
+            }
+        });
+        if !told {
+            self.stream_broke();
         }
     }
 
@@ -134,21 +139,9 @@ impl Server {
         match self.queue.done(ticket) {
             Some(Waiting::Rerun { line, found, .. }) => self.take(&line, From::Job((result, found))),
             Some(Waiting::Hold { lines, undo, .. }) => {
-                let Some(service) = self.service.as_mut() else { return };
-                let JobResult::Kept(Err(error)) = result else { return self.let_out(&lines) };
-                match undo {
-                    // Only answers that promise stable storage are refused.
-                    Undo::Retract(..) if error.is_committed() => {
-                        return let_out_committed(&lines, &error.into(), &mut service.out);
-                    }
-                    Undo::Nothing => {}
-                    Undo::Close(id) => {
-                        drop(service.forget(id.as_str()));
-                        service.abandon(id); // what has a file all the same can be loaded
-                    }
-                    Undo::Retract(id, from) => service.retract(&id, from),
+                if !self.guarded(|server| server.end_hold(&lines, undo, result)) {
+                    self.answers_broke(&lines.text);
                 }
-                refuse_lines(&lines.text, &error.into(), &mut service.out);
             }
             Some(Waiting::Nobody { .. }) | None => {
                 if let JobResult::Kept(Err(error)) = &result {
@@ -160,6 +153,25 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// Lets lines go that have waited for a job, or refuses what they answer.
+    fn end_hold(&mut self, lines: &Lines, undo: Undo, result: JobResult) {
+        let JobResult::Kept(Err(error)) = result else { return self.let_out(lines) };
+        let Some(service) = self.service.as_mut() else { return };
+        match undo {
+            // Only answers that promise stable storage are refused.
+            Undo::Retract(..) if error.is_committed() => {
+                return let_out_committed(lines, &error.into(), &mut service.out);
+            }
+            Undo::Nothing => {}
+            Undo::Close(id) => {
+                drop(service.forget(id.as_str()));
+                service.abandon(id); // what has a file all the same can be loaded
+            }
+            Undo::Retract(id, from) => service.retract(&id, from),
+        }
+        refuse_lines(&lines.text, &error.into(), &mut service.out);
     }
 
     /// Lets lines go that have waited for their file: what was committed comes before how far it is

@@ -4,7 +4,7 @@ use super::history::{Limits, Relate, Vocabulary};
 use super::refusal::Refusal;
 use super::session::{Invariants, Moment, Session};
 use crate::json::{Checks, FaultAt, Json, JsonStr, pointer_at, write_compact};
-use crate::log::{Draft, Event, Offset, Seq};
+use crate::log::{Draft, EnvelopeError, Event, Offset, Seq};
 use crate::view::{message_id_missing, minted_id, same_data};
 
 /// An event that somebody wants in the log: verified JSON, nothing of its meaning checked yet.
@@ -16,6 +16,8 @@ pub struct Candidate<'a> {
     pub(super) depth: u32,
     /// Whether `ignorable`, if it was given, is `true`: nothing else will do.
     pub(super) ignorable: Option<bool>,
+    /// It closes a turn, and is bounded by what it repeats of the log instead of by the limits.
+    pub(super) closes: bool,
 }
 
 /// A lossy place: in which member, of which value, where.
@@ -37,7 +39,7 @@ impl<'a> Candidate<'a> {
     pub fn new(type_text: JsonStr<'a>, data: Json<'a>, checks: Checks) -> Self {
         let draft = Draft { loose: checks.loose, ..Draft::new(type_text, data) };
         let fault = Lossy::of("/data", data, checks);
-        Self { draft, fault, depth: checks.depth, ignorable: None }
+        Self { draft, fault, depth: checks.depth, ignorable: None, closes: false }
     }
 
     /// The same with a surface marker.
@@ -63,12 +65,12 @@ impl<'a> Candidate<'a> {
     pub fn stored(draft: Draft<'a>, line: Json<'a>, checks: Checks) -> Self {
         // The envelope is one level around the payload.
         let depth = checks.depth.saturating_sub(1).max(1);
-        Self { draft, fault: Lossy::of("", line, checks), depth, ignorable: None }
+        Self { draft, fault: Lossy::of("", line, checks), depth, ignorable: None, closes: false }
     }
 
-    /// An event that this program has made itself.
-    pub(super) fn own(draft: Draft<'a>) -> Self {
-        Self { draft, fault: None, depth: 1, ignorable: None }
+    /// An event with which this program closes a turn.
+    pub(super) fn closer(draft: Draft<'a>) -> Self {
+        Self { draft, fault: None, depth: 1, ignorable: None, closes: true }
     }
 
     /// A whole event whose envelope is not read yet: good for [`Self::check_lossless`] alone.
@@ -90,6 +92,12 @@ impl<'a> Candidate<'a> {
                 Err(Refusal::LossyJson { kind: at.kind, pointer })
             }
         }
+    }
+
+    /// An `ignorable` that is there is `true`. A repetition is held to it as a first append is: no event is
+    /// stored with another.
+    pub(super) fn check_ignorable(&self) -> Result<(), Refusal> {
+        if self.ignorable == Some(false) { Err(EnvelopeError::Ignorable.into()) } else { Ok(()) }
     }
 
     /// Whether a stored event is this one: equal type, data text, surfaceOp, sourceEventSeqs and
@@ -189,7 +197,11 @@ impl Session {
         at: Offset,
         rules: Rules<'_>,
     ) -> Result<Appended, Refusal> {
-        match self.history.log().get(at.next()) {
+        let stored = self.history.log().get(at.next());
+        if stored.is_some() {
+            candidate.check_ignorable()?;
+        }
+        match stored {
             Some(event) if candidate.is_stored_as(event, rules.vocabulary) => {
                 // The first answer may never have arrived: a minted id is told again.
                 let minted = message_id_missing(&candidate.draft)
@@ -214,7 +226,8 @@ impl Session {
         let Some(stored) = actual.get().checked_sub(first.get()) else { return Err(conflict) };
         // A crash may have left a prefix of the batch: what is there must be the batch's own events.
         let there = batch.iter().zip(self.history.log().range(first, actual));
-        for (candidate, event) in there {
+        for (index, (candidate, event)) in there.enumerate() {
+            candidate.check_ignorable().map_err(|refusal| refusal.at_index(index))?;
             if !candidate.is_stored_as(event, rules.vocabulary) {
                 return Err(conflict);
             }

@@ -8,7 +8,7 @@ use imbl::Vector;
 use super::append::{Candidate, Rules};
 use super::refusal::Refusal;
 use crate::json::Json;
-use crate::log::{EnvelopeError, Kind, Log, Offset, Seq};
+use crate::log::{Kind, Log, Offset, Seq, is_row_tag};
 use crate::view::{Closers, Fact, View, check_append, check_shape, closers};
 
 /// What an event may be and how large (PROTOCOL 6).
@@ -48,6 +48,8 @@ pub enum Admission {
     AsIs,
     /// Marked `ignorable: true`, so that the log loads where the type is not declared.
     MarkIgnorable,
+    /// Not at all: storage would read its line as a packed row.
+    RowTag,
     /// Not at all.
     Unknown,
 }
@@ -70,7 +72,13 @@ impl Vocabulary {
 
     fn admission(&self, candidate: &Candidate<'_>) -> Admission {
         let draft = &candidate.draft;
-        if draft.kind != Kind::Other || draft.ignorable {
+        if draft.kind != Kind::Other {
+            return Admission::AsIs;
+        }
+        if is_row_tag(draft.type_text) {
+            return Admission::RowTag;
+        }
+        if draft.ignorable {
             return Admission::AsIs;
         }
         let name = draft.type_text.decode();
@@ -116,7 +124,8 @@ impl History {
 
     /// Checks an event and commits it at `time`, or refuses it and changes nothing.
     ///
-    /// In the order of PROTOCOL 3: lossless, limits, shape, type, surface, relations, size. With `mint`
+    /// In the order of PROTOCOL 3: lossless, limits, shape, type, surface, relations, size; the limits are not
+    /// for the closers of an open turn. With `mint`
     /// a message may come without an id and gets that one, which is given back.
     pub(super) fn admit(
         &mut self,
@@ -128,12 +137,10 @@ impl History {
     ) -> Result<(Seq, Option<String>), Refusal> {
         let Rules { vocabulary, limits } = rules;
         candidate.check_lossless()?;
-        if candidate.depth > limits.max_depth {
+        if candidate.depth > limits.max_depth && !self.is_due_closer(candidate) {
             return Err(Refusal::limit("maxDepth", u64::from(limits.max_depth)));
         }
-        if candidate.ignorable == Some(false) {
-            return Err(EnvelopeError::Ignorable.into());
-        }
+        candidate.check_ignorable()?;
         let mut draft = candidate.draft;
         let gap = match mint {
             Some(_) => check_append(&draft)?,
@@ -142,6 +149,7 @@ impl History {
         match vocabulary.admission(candidate) {
             Admission::AsIs => {}
             Admission::MarkIgnorable => (draft.ignorable, draft.line) = (true, None),
+            Admission::RowTag => return Err(Refusal::row_tag(draft.type_text)),
             Admission::Unknown => return Err(Refusal::unknown_type(draft.type_text)),
         }
         let effect = self.view.surface.plan(&draft, &self.log)?;
@@ -155,7 +163,10 @@ impl History {
             (draft.data, draft.line) = (Json::from_verified(data), None);
         }
         let too_large = |bytes: usize| bytes > limits.max_event_bytes;
-        if too_large(draft.max_len()) && too_large(self.log.encoded_len(&draft, time)) {
+        if too_large(draft.max_len())
+            && too_large(self.log.encoded_len(&draft, time))
+            && !self.is_due_closer(candidate)
+        {
             return Err(Refusal::limit("maxEventBytes", limits.max_event_bytes as u64));
         }
         let (seq, fresh) = self.log.push(&draft, time);
@@ -174,13 +185,25 @@ impl History {
         let (start, before) = (self.log.len(), self.view.clone());
         let Closers { time, events } = self.closers(time);
         for closer in &events {
-            let candidate = Candidate::own(closer.draft());
+            let candidate = Candidate::closer(closer.draft());
             if let Err(refusal) = self.admit(&candidate, time, Relate::Note, rules, None) {
                 self.back_to(start, before);
                 return Err(refusal);
             }
         }
         Ok(events.len() as u64)
+    }
+
+    /// Whether an event is the very one that would close the open turn next. Closers repeat what the log
+    /// holds, so the limits let them pass, wherever they come from: a log that every append accepted is
+    /// closed by a load and an interrupt, and read again, planted or appended with its closers. Each one is
+    /// the first of those that its prefix needs. The cost follows the open turn; only what is over a limit
+    /// pays it.
+    fn is_due_closer(&self, candidate: &Candidate<'_>) -> bool {
+        let may_close = matches!(candidate.draft.kind, Kind::ToolResult | Kind::StepEnd | Kind::TurnEnd);
+        candidate.closes
+            || may_close
+                && self.closers(None).events.first().is_some_and(|closer| closer.is(&candidate.draft))
     }
 
     fn closers(&self, time: Option<i64>) -> Closers {
@@ -264,6 +287,12 @@ impl History {
             self.checkpoints.truncate(keep);
             self.log.truncate(at);
         }
+    }
+
+    /// Forgets the events from `at` on, and folds the projections again from the rest alone.
+    pub(super) fn cut_and_refold(&mut self, at: Offset) {
+        self.log.truncate(at);
+        self.refold();
     }
 
     /// Folds the projections again from the log alone, after a fault left them in doubt.

@@ -87,6 +87,9 @@ pub enum Refusal {
         "event type {0:?} is not known; declare it in eventTypes at initialize, or mark the event ignorable"
     )]
     UnknownType(String),
+    /// A type that is a tag of packed rows (FORMAT 11): a log that held it could not be loaded again.
+    #[error("the type {0:?} is a tag of the rows in which storage packs chunks; choose another")]
+    RowTag(String),
     /// The surface contract.
     #[error(transparent)]
     Surface(#[from] SurfaceError),
@@ -136,6 +139,11 @@ fn limit_text(limit: &str, max: u64) -> String {
         "maxLiveSessions" => {
             (format!("{max} sessions are live, as many as may be"), "close one", "live-sessions")
         }
+        "maxMessageBytes" => (
+            format!("an event that closes the turn needs a line of more than {max} bytes"),
+            "end the step and the turn by appends",
+            "message-bytes",
+        ),
         _ => return format!("over the limit {limit} of {max}"),
     };
     format!("{what}; {remedy}, or start the daemon with a larger --max-{flag}")
@@ -148,6 +156,10 @@ impl Refusal {
 
     pub(crate) fn unknown_type(name: JsonStr<'_>) -> Self {
         Self::UnknownType(name.lossy().chars().take(100).collect())
+    }
+
+    pub(crate) fn row_tag(name: JsonStr<'_>) -> Self {
+        Self::RowTag(name.lossy().into_owned())
     }
 
     pub(crate) fn at_index(self, index: usize) -> Self {

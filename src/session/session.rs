@@ -27,6 +27,10 @@ pub trait Ids {
     fn instance_id(&mut self) -> String;
     /// `msg-…`.
     fn message_id(&mut self) -> String;
+    /// These message ids stand in a log that becomes live: none of them may come again.
+    fn seen(&mut self, message_ids: &mut dyn Iterator<Item = &str>) {
+        let _ = message_ids; // unique by themselves
+    }
 }
 
 /// Stands for one life of a session: fresh each time it becomes live.

@@ -11,6 +11,7 @@ use super::refusal::Refusal;
 use super::seed::{Seed, SeedMeta, plant};
 use super::session::{InstanceId, Invariants, Moment, Opened, Session, Snapshot, close_seed};
 use crate::log::{Header, Offset, SessionId};
+use crate::view::message_id;
 
 /// Makes a session, empty or from a seed.
 #[derive(Debug)]
@@ -121,6 +122,24 @@ pub enum Outcome {
     Closed(Box<Session>),
 }
 
+/// What the last command began to change; what a command that met a bug has left is taken back by it.
+#[derive(Clone, Copy, Debug)]
+enum Begun {
+    /// It appends to the session of that place in [`Store::order`], from there on.
+    Append(u64, Offset),
+    /// It made the session of that place live.
+    Open(u64),
+}
+
+/// What was taken back of a command that met a bug.
+#[derive(Debug)]
+pub enum TakenBack {
+    /// A session's events from there on.
+    Events(SessionId, Offset),
+    /// A session that had become live.
+    Session(Box<Session>),
+}
+
 /// Sessions with their place in [`Store::order`], by id.
 type Live = HashMap<SessionId, (u64, Session), RandomState>;
 
@@ -130,6 +149,7 @@ pub struct Store {
     live: Live,
     order: BTreeMap<u64, SessionId>,
     opened: u64,
+    begun: Option<Begun>,
     vocabulary: Vocabulary,
     limits: Limits,
 }
@@ -204,6 +224,28 @@ impl Store {
         }
     }
 
+    /// What was changed so far stays: [`Self::take_back`] is for what comes.
+    pub fn begin(&mut self) {
+        self.begun = None;
+    }
+
+    /// Takes back what the last command since [`Self::begin`] has committed or opened, whole or not. The log is cut
+    /// and folded anew: its projections are in doubt.
+    pub fn take_back(&mut self) -> Option<TakenBack> {
+        match self.begun.take()? {
+            Begun::Append(place, from) => {
+                let id = self.order.get(&place)?.clone();
+                let (_, session) = self.live.get_mut(&id)?;
+                session.history.cut_and_refold(from);
+                Some(TakenBack::Events(id, from))
+            }
+            Begun::Open(place) => {
+                let id = self.order.get(&place)?.clone();
+                self.close(id.as_str()).ok().map(|session| TakenBack::Session(Box::new(session)))
+            }
+        }
+    }
+
     fn create(&mut self, new: New<'_>, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
         self.check_free(&new.header.id)?;
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
@@ -222,6 +264,7 @@ impl Store {
         if new.seed.is_some() {
             close_seed(&mut history, moment.now, rules)?;
         }
+        see_ids(&history, moment);
         self.open(
             Opened {
                 header: Header { is_seeded, ..new.header },
@@ -243,7 +286,8 @@ impl Store {
         moment: &mut Moment<'_>,
     ) -> Result<Appended, Refusal> {
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
-        let session = live(&mut self.live, place.session, place.instance)?;
+        let (at, session) = live(&mut self.live, place.session, place.instance)?;
+        self.begun = Some(Begun::Append(at, session.next_seq()));
         session.append(candidate, place.expect, moment, rules)
     }
 
@@ -255,17 +299,19 @@ impl Store {
         moment: &mut Moment<'_>,
     ) -> Result<AppendBatch, Refusal> {
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
-        let session = live(&mut self.live, place.session, place.instance)?;
+        let (at, session) = live(&mut self.live, place.session, place.instance)?;
         if batch.len() > self.limits.max_batch_events {
             return Err(Refusal::limit("maxBatchEvents", self.limits.max_batch_events as u64));
         }
+        self.begun = Some(Begun::Append(at, session.next_seq()));
         session.append_batch(batch, place.expect, moment, rules)
     }
 
     fn interrupt(&mut self, interrupt: Interrupt<'_>, moment: &mut Moment<'_>) -> Result<Outcome, Refusal> {
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
-        let session = live(&mut self.live, interrupt.session, interrupt.instance)?;
+        let (at, session) = live(&mut self.live, interrupt.session, interrupt.instance)?;
         let first = session.next_seq();
+        self.begun = Some(Begun::Append(at, first));
         let count = session.history.close_turn(Some(moment.now), rules)?;
         Ok(Outcome::Interrupted { first, count })
     }
@@ -281,7 +327,7 @@ impl Store {
         };
         self.check_free(&child)?;
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
-        let parent = live(&mut self.live, fork.of.session, fork.of.instance)?;
+        let (_, parent) = live(&mut self.live, fork.of.session, fork.of.instance)?;
         let mut history = parent.history.fork(length);
         close_seed(&mut history, moment.now, rules)?;
         let header = Header {
@@ -314,6 +360,7 @@ impl Store {
         self.check_free(&restore.header.id)?;
         let first_live = restore.history.log().len();
         let Restore { header, inherited, history, invariants } = restore;
+        see_ids(&history, moment);
         self.open(Opened { header, inherited, first_live, invariants, ephemeral: false, history }, moment)
     }
 
@@ -350,6 +397,7 @@ impl Store {
         let instance = InstanceId(moment.ids.instance_id().into());
         let order = self.opened;
         self.opened += 1;
+        self.begun = Some(Begun::Open(order));
         self.order.insert(order, id.clone());
         self.live.insert(id.clone(), (order, Session::open(opened, instance)));
         Ok(id)
@@ -362,12 +410,22 @@ impl Store {
     }
 }
 
+/// Shows the message ids of a log to the source of ids. A fork's are its parent's.
+fn see_ids(history: &History, moment: &mut Moment<'_>) {
+    moment.ids.seen(&mut history.log().iter().filter_map(|event| message_id(event.kind(), event.data())));
+}
+
 fn not_found(id: &str) -> Refusal {
     Refusal::NotFound(id.chars().take(300).collect())
 }
 
-fn live<'s>(sessions: &'s mut Live, id: &str, instance: Option<&str>) -> Result<&'s mut Session, Refusal> {
-    let (_, session) = sessions.get_mut(id).ok_or_else(|| not_found(id))?;
+/// A live session and its place.
+fn live<'s>(
+    sessions: &'s mut Live,
+    id: &str,
+    instance: Option<&str>,
+) -> Result<(u64, &'s mut Session), Refusal> {
+    let (at, session) = sessions.get_mut(id).ok_or_else(|| not_found(id))?;
     session.check_instance(instance)?;
-    Ok(session)
+    Ok((*at, session))
 }

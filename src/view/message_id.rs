@@ -74,6 +74,11 @@ pub fn minted_id(kind: Kind, data: Json<'_>) -> Option<&str> {
     (key.is("id") && id.starts_with(MINTED_PREFIX)).then_some(id)
 }
 
+/// The id of a committed event's message, minted or not; none of one that is spelled with escapes.
+pub fn message_id(kind: Kind, data: Json<'_>) -> Option<&str> {
+    message_of(kind, data)?.get("id")?.as_str()?.plain()
+}
+
 /// Whether a committed event's data is what this draft says: the same compact text, but for an id
 /// that was minted where the draft has none (PROTOCOL 3, `expectedSeq`).
 pub fn same_data(stored: Json<'_>, draft: &Draft<'_>) -> bool {

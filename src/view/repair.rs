@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::json::{Json, JsonStr, MAX_SAFE_INTEGER, Type};
+use crate::json::{Json, JsonStr, JsonText, MAX_SAFE_INTEGER, Type};
 use crate::log::{Draft, Event, Kind, Log, Offset, Seq};
 
 /// What is told of a call that never began.
@@ -52,12 +52,27 @@ pub struct Closer {
 impl Closer {
     /// The event to be appended.
     pub fn draft(&self) -> Draft<'_> {
-        // All texts below are made of verified ones, and compact.
+        // All texts are made of verified ones, and compact.
         Draft {
             surface_op: self.surface_op.map(Json::from_verified),
             sources: self.sources.as_deref().map(Json::from_verified),
             ..Draft::new(JsonStr::from_verified(self.event_type), Json::from_verified(&self.data))
         }
+    }
+
+    /// Whether a draft is this very event: of the same type, with the same texts once they are compact.
+    pub fn is(&self, draft: &Draft<'_>) -> bool {
+        let own = self.draft();
+        let same = |own: Option<Json<'_>>, other: Option<Json<'_>>| match (own, other) {
+            (None, None) => true,
+            (Some(own), Some(other)) => own.text() == JsonText::compact(other).json().text(),
+            _ => false,
+        };
+        own.kind == draft.kind
+            && !draft.ignorable
+            && same(own.surface_op, draft.surface_op)
+            && same(own.sources, draft.sources)
+            && same(Some(own.data), Some(draft.data))
     }
 }
 

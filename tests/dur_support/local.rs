@@ -9,6 +9,7 @@ use sessiond::daemon::{JsonlOptions, JsonlStorage};
 use sessiond::disk::fs::FileSystem;
 use sessiond::disk::lock::Holder;
 use sessiond::rpc::{Server, Settings};
+use sessiond::session::Limits;
 use sessiond::stdio::{WakeFd, wait, wake_pair};
 use tokio::runtime::{Builder, Runtime};
 
@@ -37,6 +38,7 @@ impl Local {
         let options = JsonlOptions {
             root: "/store".into(),
             sync_window: Duration::ZERO,
+            max_event_bytes: Limits::default().max_event_bytes,
             me: Holder { pid: 1, since_ms: 0 },
             fault_file: None,
         };

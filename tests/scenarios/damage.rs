@@ -330,17 +330,33 @@ fn accepts_what_it_cannot_load() {
 
 /// B034: whatever limits a daemon was given, it loads and lists what it took under them.
 #[test]
-#[ignore = "readers take lines of 64 MiB at most, whatever --max-event-bytes lets an append write (disk/read.rs, ReadLimits)"]
 fn accepts_what_it_cannot_load_of_very_large_events() {
     let store = Store::new();
     let flags = ["--max-message-bytes", "100000000", "--max-event-bytes", "80000000"];
     let mut daemon = store.daemon_with(&flags);
     daemon.new_with("s", &[note("x".repeat(70_000_000))]);
     daemon.ok("session/close", json!({"sessionId": "s"}));
-    std::fs::remove_file(store.log("s").with_file_name("session.summary.json")).unwrap();
+    let summary = store.log("s").with_file_name("session.summary.json");
+    std::fs::remove_file(&summary).unwrap();
     assert_eq!(daemon.row("s")["status"], "ok", "{}", daemon.row("s"));
     assert_eq!(daemon.ok("session/inspect", json!({"sessionId": "s", "limit": 1}))["nextSeq"], 1);
     assert_eq!(daemon.ok("session/load", json!({"sessionId": "s"}))["nextSeq"], 1);
+    daemon.end();
+    // Where the limit is at its default again, the log is sound all the same: what is too low is told.
+    std::fs::remove_file(&summary).unwrap();
+    let before = store.files();
+    let mut daemon = store.daemon();
+    let row = daemon.row("s");
+    assert_eq!(row["status"], "unsupported", "{row}");
+    assert!(row["reason"].as_str().unwrap().contains("--max-event-bytes"), "{row}");
+    let refused = daemon.call("session/load", json!({"sessionId": "s"})).unwrap_err();
+    let told = json!({"code": "LIMIT_EXCEEDED", "limit": "maxEventBytes", "max": 16 << 20});
+    assert_eq!(refused["data"], told, "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("--max-event-bytes"), "{refused}");
+    let inspected = daemon.ok("session/inspect", json!({"sessionId": "s"}));
+    assert!(inspected["problems"][0].as_str().unwrap().contains("--max-event-bytes"), "{inspected}");
+    daemon.end();
+    assert_eq!(store.files(), before);
 }
 
 /// B052: after a refusal the corrected append works, on the same connection.

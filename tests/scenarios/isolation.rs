@@ -23,6 +23,7 @@ use crate::wire_support::{Daemon, line};
 struct Trap {
     durable: AtomicBool,
     write: AtomicBool,
+    start: AtomicBool,
 }
 
 /// A store in memory that panics where it is told to.
@@ -38,6 +39,7 @@ impl Storage for Trapped {
     }
 
     fn start(&mut self, ticket: Ticket, job: Job) {
+        assert!(!self.trap.start.swap(false, Ordering::Relaxed), "a bug with a-secret-payload");
         self.inner.start(ticket, job);
     }
 
@@ -157,6 +159,33 @@ fn a_panic_in_a_method_is_that_requests_alone() {
     assert_eq!(bench.call("session/load", json!({"sessionId": "s"}))["result"]["nextSeq"], 10);
 }
 
+/// What storage does not even begin is that request's alone too: nothing waits for it, and nothing is live by it.
+#[test]
+fn a_panic_where_a_job_begins_is_that_requests_alone() {
+    let mut bench = Bench::new();
+    bench.call("session/new", json!({"sessionId": "s"}));
+    bench.call("session/append_batch", json!({"sessionId": "s", "events": turn(1, &["c"])}));
+    bench.call("session/new", json!({"sessionId": "other"}));
+    bench.call("session/close", json!({"sessionId": "other"}));
+    for (method, params) in [
+        ("session/load", json!({"sessionId": "other"})),
+        ("session/list", json!({})),
+        ("session/delete", json!({"sessionId": "other"})),
+        ("session/fork", json!({"sessionId": "s"})),
+        ("session/new", json!({"seed": []})),
+    ] {
+        let live = |bench: &mut Bench| bench.call("session/list", json!({}))["result"]["sessions"].clone();
+        let before = live(&mut bench);
+        bench.notices.clear();
+        bench.trap.start.store(true, Ordering::Relaxed);
+        is_internal(&bench.call(method, params.clone()));
+        assert!(!bench.trap.start.load(Ordering::Relaxed), "{method} begins a job");
+        assert_eq!((live(&mut bench), bench.notices.len()), (before, 0), "{method}");
+        assert!(bench.call(method, params)["result"].is_object(), "{method}");
+        assert!(bench.call("session/append", to("s", &note(1)))["result"]["seq"].is_u64());
+    }
+}
+
 #[test]
 fn a_panic_in_a_write_takes_back_what_it_carried() {
     let mut bench = Bench::new();
@@ -236,7 +265,8 @@ fn a_panic_in_a_job_is_that_requests_alone() {
         let error = daemon.call(method, json!({"sessionId": "s"})).unwrap_err();
         match method {
             // The events are kept, whatever became of the sync: they are written and synced again.
-            "session/flush" => {
+            // A close begins as a flush, and the session stays live.
+            "session/flush" | "session/close" => {
                 assert_eq!(
                     (&error["data"]["code"], &error["data"]["committed"]),
                     (&json!("STORAGE_FAILED"), &json!(true))

@@ -32,7 +32,10 @@ fn silent_death() {
     for (args, code) in [
         (vec!["serve", "--store", "memory:", "--record", within.to_str().unwrap()], 3),
         (vec!["serve", "--store", "nowhere:"], 3),
-        (vec!["serve", "--store", "memory:", "--max-message-bytes", "4096", "--max-event-bytes", "4096"], 3),
+        (
+            vec!["serve", "--store", "memory:", "--max-message-bytes", "65536", "--max-event-bytes", "65536"],
+            2,
+        ),
         (vec!["serve", "--store", "memory:", "--clock", "sundial"], 2),
         (vec!["serve", "--no-such-flag"], 2),
     ] {

@@ -152,11 +152,18 @@ impl Model {
         }
         let length = session.events.len();
         let first = expected.unwrap_or(length);
-        let there = session.events.iter().skip(first).zip(wanted).filter(|(event, wanted)| wanted.is(event));
-        let there = there.count();
-        if first > length || there < wanted.len().min(length - first) {
+        if first > length {
             return refused("SEQ_CONFLICT");
         }
+        for (index, (event, wanted)) in session.events[first..].iter().zip(wanted).enumerate() {
+            if wanted.is_oddly_marked() {
+                return Outcome::Refused(("INVALID_EVENT", "SEED_ENVELOPE"), Some(index));
+            }
+            if !wanted.is(event) {
+                return refused("SEQ_CONFLICT");
+            }
+        }
+        let there = wanted.len().min(length - first);
         let mut events = session.events.clone();
         for (index, event) in wanted.iter().enumerate().skip(there) {
             if let Err(rule) = admit(&events, event, session.enforce, true) {
@@ -303,12 +310,14 @@ impl Model {
             Some(_) => None,
             None => Some(other.to_owned()),
         };
-        match source.below(12) {
+        match source.below(14) {
             7 => kept.sources = toggled(&kept.sources, "[0]"),
             8 => kept.op = toggled(&kept.op, "\"append\""),
             9 => kept.ignorable = if kept.ignorable.is_some() { None } else { Some("true") },
             10 => kept.data = source.odd_kept().to_owned(),
             11 => kept.name.push('x'),
+            12 => kept.ignorable = Some("false"),
+            13 => kept.ignorable = Some("1"),
             _ => {}
         }
         kept.spelled = None;

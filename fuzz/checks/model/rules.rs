@@ -15,6 +15,9 @@ pub const MAX_BATCH: usize = 6;
 pub const REQUIRED: &str = "team/required";
 pub const OPTIONAL: &str = "team/optional";
 
+/// Types that storage reads as packed rows.
+pub const ROW_TAGS: [&str; 3] = ["text-chunks", "reasoning-chunks", "tool-call-chunks"];
+
 const KNOWN: &str = "agent-preset/selected agent/inbox/spliced approval/asked approval/decided approval/policy \
     assistant/chunk assistant/message command/done command/run compaction/end compaction/prune compaction/start \
     compaction/summary feedback/record goal/change hook/invoked hook/result llm/retry llm/retry-started \
@@ -45,6 +48,11 @@ impl Wanted {
     /// Whether it is in the log with that mark, said or given by the vocabulary.
     fn is_marked(&self) -> bool {
         self.ignorable == Some("true") || self.ignorable.is_none() && self.name == OPTIONAL
+    }
+
+    /// Whether its `ignorable` is one that events have; another is refused wherever it is looked at.
+    pub fn is_oddly_marked(&self) -> bool {
+        self.ignorable.is_some_and(|text| text != "true")
     }
 
     fn message_path(&self) -> &'static [&'static str] {
@@ -82,7 +90,6 @@ impl Wanted {
             && self.op == event.op
             && self.sources == event.sources
             && self.is_marked() == event.ignorable
-            && self.ignorable != Some("false")
     }
 
     /// The event at that place, with the id that was minted for it.
@@ -124,10 +131,13 @@ pub fn admit(events: &[Event], wanted: &Wanted, enforce: bool, mint: bool) -> Re
         return Err(("LIMIT_EXCEEDED", ""));
     }
     let data = plain.tree().unwrap();
-    if wanted.ignorable.is_some_and(|text| text != "true") {
+    if wanted.is_oddly_marked() {
         return Err(("INVALID_EVENT", "SEED_ENVELOPE"));
     }
     shape(wanted, &data, mint).map_err(|rule| ("INVALID_EVENT", rule))?;
+    if ROW_TAGS.contains(&&*wanted.name) {
+        return Err(("INVALID_EVENT", "ROW_ENVELOPE"));
+    }
     let known = KNOWN.split_whitespace().any(|name| name == wanted.name);
     let declared = [REQUIRED, OPTIONAL].contains(&&*wanted.name);
     if !known && !declared && wanted.ignorable.is_none() {

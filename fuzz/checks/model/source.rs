@@ -2,7 +2,7 @@
 
 use super::super::plain::{compact, member};
 use super::log::{Event, Mark, is_surface, surface, trace};
-use super::rules::{OPTIONAL, REQUIRED, Wanted};
+use super::rules::{MAX_EVENT_BYTES, OPTIONAL, REQUIRED, ROW_TAGS, Wanted};
 
 /// Bytes that are used up one by one; zeros after the last.
 pub struct Source<'b> {
@@ -112,9 +112,15 @@ impl<'b> Source<'b> {
         format!("{{\"type\":\"text\",\"text\":\"{}\"}}", "é".repeat(length))
     }
 
-    /// An id for a call: few, in several spellings.
-    fn call_id(&mut self) -> &'static str {
-        self.pick(&["\"c1\"", "\"c2\"", "\"c\\u0031\"", "\"\\ud800\"", "\"c/\\\"\"", "\"\""])
+    /// An id for a call: few, in several spellings. The closers of the long one pass the limit of an event.
+    fn call_id(&mut self) -> String {
+        match self.below(8) {
+            at @ 0..=5 => {
+                ["\"c1\"", "\"c2\"", "\"c\\u0031\"", "\"\\ud800\"", "\"c/\\\"\"", "\"\""][at].to_owned()
+            }
+            6 => format!("\"{}\"", "c".repeat(MAX_EVENT_BYTES / 3)),
+            _ => "\"c1\"".to_owned(),
+        }
     }
 
     /// An event that fits a log more often than not: as it is sent, and as it is kept.
@@ -173,7 +179,7 @@ impl<'b> Source<'b> {
                 self.on_surface("assistant/message", data, events)
             }
             11 => {
-                let call = self.call_id().to_owned();
+                let call = self.call_id();
                 let rest =
                     [("callId", call), ("name", "\"n\"".to_owned()), ("arguments", "\"{}\"".to_owned())];
                 let [id, name, arguments] = rest;
@@ -193,7 +199,11 @@ impl<'b> Source<'b> {
             }
             18 => plain("session/end-seed", "{}".to_owned()),
             19 => {
+                let [text, reasoning, call] = ROW_TAGS;
                 let names = [
+                    text,
+                    reasoning,
+                    call,
                     REQUIRED,
                     OPTIONAL,
                     "plugin/x",
@@ -242,7 +252,7 @@ impl<'b> Source<'b> {
             .map(|_| match self.below(3) {
                 0 => self.text_block(),
                 _ => {
-                    let id = self.call_id().to_owned();
+                    let id = self.call_id();
                     self.object(&[
                         ("type", "\"tool-call\"".to_owned()),
                         ("id", id),
@@ -261,7 +271,7 @@ impl<'b> Source<'b> {
 
     fn tool_result(&mut self, turn: (&str, String), step: (&str, String)) -> String {
         let call = self.call_id();
-        let (id, own) = (("callId", call.to_owned()), ("toolCallId", call.to_owned()));
+        let (id, own) = (("callId", call.clone()), ("toolCallId", call));
         let source = self.object(&[("kind", "\"tool\"".to_owned()), id]);
         let not_started = self.once_in(6);
         let content = ("content", format!("[{}]", self.text_block()));

@@ -7,7 +7,6 @@ use super::read;
 use super::storage::Shared;
 use crate::disk::fs::FileSystem;
 use crate::disk::lock::Holder;
-use crate::disk::publish::Publisher;
 use crate::log::SessionId;
 use crate::rpc::storage::StorageError;
 use crate::session::{Limits, Rules};
@@ -20,13 +19,8 @@ pub(in crate::daemon) fn mend(
     id: &SessionId,
     rules: Rules<'_>,
 ) -> Result<Vec<String>, StorageError> {
-    let shared = Shared {
-        publisher: Publisher::new(Arc::clone(fs)),
-        fs: Arc::clone(fs),
-        me,
-        seen: read::Seen::default(),
-    };
     let limits: &Limits = rules.limits;
+    let shared = Shared::new(Arc::clone(fs), me, limits.max_event_bytes);
     let (loaded, mut file) = read::load(&shared, id, rules.vocabulary, limits)?;
     file.mend_and_write(loaded.history.log()).map_err(|error| write_failed(&error))?;
     let saved = file.notes().iter().filter(|note| note.starts_with("what was cut"));

@@ -23,8 +23,13 @@ use crate::rpc::storage::{Inspected, ListFacts, Loaded, StorageError, StoredInfo
 use crate::session::{Limits, Rules, Vocabulary};
 
 /// What lists have read of logs that have no summary.
-#[derive(Default)]
 pub(super) struct Seen(Mutex<Catalogue>);
+
+impl Seen {
+    pub(super) fn new(limits: ReadLimits) -> Self {
+        Self(Mutex::new(Catalogue::new(limits)))
+    }
+}
 
 /// Whether a session is stored; with `facts`, what is known of it.
 pub(super) fn find(
@@ -42,7 +47,7 @@ pub(super) fn find(
     };
     let mut sink = FactsSink::default();
     let file = shared.fs.open_read(&path.log()).map_err(|error| failed("reading the log", &error, false))?;
-    match read_file(file.as_ref(), path.encoding(), &mut sink) {
+    match read_file(shared, file.as_ref(), path.encoding(), &mut sink) {
         Ok(scan) => Ok(Some(StoredSummary {
             parent_session: scan.header.parent_session,
             inherited: scan.inherited,
@@ -53,12 +58,13 @@ pub(super) fn find(
 }
 
 fn read_file(
+    shared: &Shared,
     file: &dyn File,
     encoding: Encoding,
     sink: &mut dyn crate::disk::read::Sink,
 ) -> Result<Scan, ReadError> {
     let len = file.metadata().map_err(ReadError::Io)?.len;
-    read_log(file, len, encoding, ReadLimits::default(), sink)
+    read_log(file, len, encoding, shared.limits, sink)
 }
 
 /// The log of a session, or why there is none to read.
@@ -85,15 +91,20 @@ fn judged(
     reason: String,
     place: Place,
     rule: &'static str,
+    limits: &Limits,
 ) -> StorageError {
     match verdict {
         Verdict::Corrupt => corrupt(id, reason, place, rule),
         Verdict::Unsupported => StorageError::Unsupported { id: id.clone(), reason, direction: "unknown" },
+        // A line may be longer than an event: what is told is the flag's own value.
+        Verdict::Limit(TooLow { limit: limit @ "maxEventBytes", .. }) => {
+            StorageError::Limit { id: id.clone(), reason, limit, max: limits.max_event_bytes as u64 }
+        }
         Verdict::Limit(TooLow { limit, max }) => StorageError::Limit { id: id.clone(), reason, limit, max },
     }
 }
 
-fn unreadable(id: &SessionId, error: &ReadError) -> StorageError {
+fn unreadable(id: &SessionId, error: &ReadError, limits: &Limits) -> StorageError {
     match (error, error.verdict()) {
         (ReadError::Io(error), _) => failed("reading the log", error, false),
         (ReadError::Header(header), Some(Verdict::Unsupported)) => StorageError::Unsupported {
@@ -101,7 +112,7 @@ fn unreadable(id: &SessionId, error: &ReadError) -> StorageError {
             reason: header.to_string(),
             direction: header.fault.direction().unwrap_or("unknown"),
         },
-        (_, Some(verdict)) => judged(id, verdict, error.to_string(), Place::default(), error.class()),
+        (_, Some(verdict)) => judged(id, verdict, error.to_string(), Place::default(), error.class(), limits),
         (_, None) => failed("reading the log", &std::io::Error::other("codec"), false),
     }
 }
@@ -139,12 +150,12 @@ pub(super) fn load(
     let size = file.metadata().map_err(|error| failed("reading the log", &error, false))?.len;
     let rules = Rules { vocabulary, limits };
     let mut keeper = Keeper::strict(rules);
-    let scan = read_log(file.as_ref(), size, path.encoding(), ReadLimits::default(), &mut keeper)
-        .map_err(|error| unreadable(id, &error))?;
+    let scan = read_log(file.as_ref(), size, path.encoding(), shared.limits, &mut keeper)
+        .map_err(|error| unreadable(id, &error, limits))?;
     check_place(&scan.header, id, &path).map_err(|odd| odd_place(id, &odd))?;
     if let Some(problem) = scan.failure() {
         let verdict = problem.damage.verdict();
-        return Err(judged(id, verdict, problem.to_string(), problem.place, problem.class()));
+        return Err(judged(id, verdict, problem.to_string(), problem.place, problem.class(), limits));
     }
     // What another process has written may not be durable yet, and its bytes may not be ours to write again.
     file.sync_data().map_err(|error| failed("making the log durable", &error, false))?;
@@ -208,8 +219,8 @@ pub(super) fn inspect(
     let path = locate(shared, id)?;
     let file = shared.fs.open_read(&path.log()).map_err(|error| failed("reading the log", &error, false))?;
     let mut keeper = Keeper::lenient(Rules { vocabulary, limits });
-    let scan =
-        read_file(file.as_ref(), path.encoding(), &mut keeper).map_err(|error| unreadable(id, &error))?;
+    let scan = read_file(shared, file.as_ref(), path.encoding(), &mut keeper)
+        .map_err(|error| unreadable(id, &error, limits))?;
     let mut problems: Vec<String> = Vec::new();
     problems.extend(check_place(&scan.header, id, &path).err().map(|odd| odd.to_string()));
     problems.extend(keeper.refused().map(str::to_owned));

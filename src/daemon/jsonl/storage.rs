@@ -19,6 +19,7 @@ use crate::disk::fs::FileSystem;
 use crate::disk::lock::Holder;
 use crate::disk::os::OsFs;
 use crate::disk::publish::Publisher;
+use crate::disk::read::ReadLimits;
 use crate::disk::session_file::SessionFile;
 use crate::disk::write::{SyncDone, SyncJob};
 use crate::log::{Offset, Seq, SessionId};
@@ -33,6 +34,8 @@ pub struct JsonlOptions {
     pub root: std::path::PathBuf,
     /// How long a written event waits for others before all are made durable together.
     pub sync_window: Duration,
+    /// Bytes of one event that appends may write: a log with such events is read.
+    pub max_event_bytes: usize,
     /// Who we are, for other processes that find a session locked.
     pub me: Holder,
     /// A file with faults to meet, for tests.
@@ -44,7 +47,15 @@ pub(super) struct Shared {
     pub(super) fs: Arc<dyn FileSystem>,
     pub(super) publisher: Publisher,
     pub(super) me: Holder,
+    pub(super) limits: ReadLimits,
     pub(super) seen: read::Seen,
+}
+
+impl Shared {
+    pub(super) fn new(fs: Arc<dyn FileSystem>, me: Holder, max_event_bytes: usize) -> Self {
+        let limits = ReadLimits::for_events(max_event_bytes);
+        Self { publisher: Publisher::new(Arc::clone(&fs)), fs, me, limits, seen: read::Seen::new(limits) }
+    }
 }
 
 /// News from another thread.
@@ -134,12 +145,7 @@ impl JsonlStorage {
     /// The same over another file system: one that fails or remembers, for tests.
     pub fn over(fs: Arc<dyn FileSystem>, options: JsonlOptions, runtime: Handle, waker: Waker) -> Self {
         let (sender, messages) = channel();
-        let shared = Shared {
-            publisher: Publisher::new(Arc::clone(&fs)),
-            fs,
-            me: options.me,
-            seen: read::Seen::default(),
-        };
+        let shared = Shared::new(fs, options.me, options.max_event_bytes);
         Self {
             shared: Arc::new(shared),
             root: Path::display(&options.root).to_string(),

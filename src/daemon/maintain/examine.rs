@@ -116,7 +116,7 @@ pub(super) struct Sound {
 /// Reads the first `len` bytes of a log.
 pub(super) fn examine(source: &Watched<'_>, len: u64, encoding: Encoding, rules: Rules<'_>) -> Examined {
     let mut keeper = Keeper::strict(rules);
-    let scan = match read_log(source, len, encoding, ReadLimits::default(), &mut keeper) {
+    let scan = match read_log(source, len, encoding, limits_of(rules), &mut keeper) {
         Ok(scan) => scan,
         Err(error) => return Examined::headless(&error),
     };
@@ -143,6 +143,10 @@ pub(super) fn examine(source: &Watched<'_>, len: u64, encoding: Encoding, rules:
     Examined { status, findings, more, log: Some(Sound { scan, history, closers }) }
 }
 
+fn limits_of(rules: Rules<'_>) -> ReadLimits {
+    ReadLimits::for_events(rules.limits.max_event_bytes)
+}
+
 fn status_of(scan: &Scan) -> Status {
     if let Some(problem) = scan.failure() {
         return Status::of(Some(problem.damage.verdict()));
@@ -167,7 +171,7 @@ fn behind_refusal(
     findings: &mut Vec<Finding>,
 ) -> u64 {
     let mut keeper = Keeper::lenient(rules);
-    let Ok(scan) = read_log(source, len, encoding, ReadLimits::default(), &mut keeper) else { return 0 };
+    let Ok(scan) = read_log(source, len, encoding, limits_of(rules), &mut keeper) else { return 0 };
     let last = strict.problems.last().map_or(0, |problem| problem.place.row);
     findings.extend(scan.problems.iter().filter(|problem| problem.place.row > last).map(Finding::of));
     scan.problem_count.saturating_sub(scan.problems.len() as u64)

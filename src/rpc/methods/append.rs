@@ -8,7 +8,7 @@ use crate::rpc::params::{AppendBatchParams, AppendParams, InterruptParams};
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Appended, AppendedBatch, Interrupted};
 use crate::rpc::server::write_error;
-use crate::rpc::service::{Answer, Next, Service, Stop, bad_param};
+use crate::rpc::service::{Answer, Next, Service, Stop, WireLimits, bad_param};
 use crate::session::{self, Append, Candidate, Command, Expect, Interrupt, Limits, Moment, Outcome, Refusal};
 
 /// The params of an append, over the text of the line.
@@ -301,6 +301,7 @@ impl Service {
         let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
         match self.store.execute(command, moment) {
             Ok(Outcome::Interrupted { first, count }) => {
+                self.check_lines(&params.session_id, first)?;
                 let slot = self.committed(&params.session_id, first, first.plus(count));
                 self.answer_with(slot, false);
                 Ok(Interrupted { first_seq: first.get(), count })
@@ -310,6 +311,19 @@ impl Service {
             }
             Err(refusal) => Err(refusal.into()),
         }
+    }
+
+    /// Takes closers back that no line could announce: `maxEventBytes`, which keeps room in a line, is not for them.
+    fn check_lines(&mut self, id: &str, from: Offset) -> Result<(), Refusal> {
+        let max = self.settings.wire.max_message_bytes;
+        let room = max.saturating_sub(WireLimits::ROOM);
+        let session = self.store.session_mut(id)?;
+        let log = session.history().log();
+        if log.range(from, log.len()).any(|event| event.line().len() > room) {
+            session.retract(from);
+            return Err(Refusal::limit("maxMessageBytes", max as u64));
+        }
+        Ok(())
     }
 
     /// A session and instance that are live; looked at before the clock, which moves once for each append.
