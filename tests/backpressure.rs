@@ -89,6 +89,35 @@ fn long_answers_to_short_requests_are_not_piled_up() {
     }
 }
 
+/// The same when they have waited for a session's file: what they waited for is done at once, and all are free.
+#[test]
+fn long_answers_to_requests_that_waited_are_not_piled_up() {
+    const READS: u64 = 400;
+    let store = tempfile::tempdir().unwrap();
+    let store = format!("jsonl:{}", store.path().display());
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sessiond"));
+    let mut daemon =
+        Daemon::spawn(command.args(["serve", "--max-queued-bytes", "1048576", "--store", &store]));
+    let before = daemon.resident();
+    let data = "x".repeat(300 << 10);
+    let mut bytes = line(0, "session/new", json!({"sessionId": "s"}));
+    bytes += &line(1, "session/append", json!({"sessionId": "s", "type": "session/title", "data": data}));
+    bytes.extend((2..2 + READS).map(|id| line(id, "session/events", json!({"sessionId": "s"}))));
+    daemon.send(bytes.as_bytes());
+    std::thread::sleep(Duration::from_millis(1_500));
+    let resident = daemon.resident();
+    assert!(resident < before + (24 << 10), "{resident} KiB after {before}, for a queue of 1 MiB");
+    for id in 0..2 + READS {
+        let answer = loop {
+            let line = daemon.line().unwrap();
+            if !line.starts_with(r#"{"jsonrpc":"2.0","method":"#) {
+                break line;
+            }
+        };
+        assert!(answer.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#)));
+    }
+}
+
 #[test]
 fn what_is_over_the_bound_at_the_end_of_input_is_answered_too() {
     const READS: u64 = 200;

@@ -61,6 +61,7 @@ fn by_hand() {
         r#"{"sessionId":"s","type":"session/title","data":{},"_meta":{"a":[[[[[[[[1]]]]]]]]}}"#,
         r#"{"sessionId":"s","type":"session/title","data":[[[[[1]]]]],"_meta":{"a":[[[[[[[[1]]]]]]]]}}"#,
         r#"{"sessionId":"s","type":"session/title","data":[[[[[[1]]]]]]}"#,
+        "{\"sessionId\":\"s\",\"type\":\"a\u{2028}b\",\"data\":1,\"ignorable\":true}",
         r#"{"sessionId":"s","type":"turn/start","data":{"turn":1}}"#,
         r#"{"sessionId":"s","type":"turn/start","data":{"turn":1}}"#,
         r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":0}"#,

@@ -41,6 +41,35 @@ fn request(id: &Value, method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
+/// The closers that an inspection shows hold JSON of the client, and may name a member as a result does.
+#[test]
+fn an_inspection_puts_its_page_in_its_place() {
+    let step = json!({"events": null});
+    let source = json!({"kind": "model", "provider": "p", "model": "m"});
+    let call = json!([{"type": "tool-call", "id": "c", "name": "x", "arguments": "{}"}]);
+    let message = json!({"role": "assistant", "content": call, "source": source});
+    let append = |kind: &str, data: Value| {
+        let op = (kind == "assistant/message").then_some("append");
+        let mut params = json!({"sessionId": "s", "type": kind, "data": data});
+        if let (Some(op), Some(params)) = (op, params.as_object_mut()) {
+            params.insert("surfaceOp".to_owned(), json!(op));
+        }
+        request(&json!(1), "session/append", &params)
+    };
+    let lines = [
+        request(&json!(0), "session/new", &json!({"sessionId": "s", "invariants": "off"})),
+        append("turn/start", json!({"turn": 1})),
+        append("step/start", json!({"turn": 1, "step": step})),
+        append("assistant/message", json!({"turn": 1, "step": step, "message": message})),
+        request(&json!("end"), "session/inspect", &json!({"sessionId": "s"})),
+    ];
+    let (told, _) = outcome(&lines, true);
+    let answer: Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+    let result = &answer["result"];
+    assert_eq!(result["events"].as_array().map(Vec::len), Some(3), "{answer}");
+    assert!(result["closers"].to_string().contains(r#"{"events":null}"#), "{answer}");
+}
+
 #[test]
 fn a_page_is_the_same_however_it_leaves() {
     const MESSAGES: usize = 3_000;

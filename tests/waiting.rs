@@ -81,8 +81,13 @@ impl Bench {
         *self.open.lock().unwrap() = jobs;
         self.server.advance();
         *self.open.lock().unwrap() = 0;
+        let mut output = self.server.output().map(std::mem::take).unwrap_or_default();
+        while self.server.has_more() {
+            self.server.advance(); // what has waited is carried out in portions of output
+            output += &self.server.output().map(std::mem::take).unwrap_or_default();
+        }
         let (mut answered, mut refused) = (Vec::new(), Vec::new());
-        for line in self.server.output().map(std::mem::take).unwrap_or_default().lines() {
+        for line in output.lines() {
             let line: Value = serde_json::from_str(line).unwrap();
             if let Some(id) = line["id"].as_u64() {
                 answered.push(id);

@@ -54,8 +54,15 @@ pub fn serve(
     if recorder.is_none() {
         server = server.with_outlet(Box::new(output.outlet())); // a recording is made of whole lines
     }
-    let mut owner =
-        Owner { lines: Lines::new(max_line), output, step_by_step, server, recorder, unread: false };
+    let mut owner = Owner {
+        lines: Lines::new(max_line),
+        output,
+        step_by_step,
+        server,
+        recorder,
+        unread: false,
+        given_up: false,
+    };
     let mut input = Input::new(stdio.input);
     let mut ended = false;
     let mut patience = Patience::new(LAST_WORDS);
@@ -136,6 +143,8 @@ struct Owner {
     recorder: Option<Recorder>,
     /// Lines may be left in `lines`, because more waits than its bound.
     unread: bool,
+    /// A client that reads nothing was waited for long enough: what is more than the bound is dropped.
+    given_up: bool,
 }
 
 impl Owner {
@@ -199,8 +208,13 @@ impl Owner {
 
     /// Ends a turn, and gives what is ready to the writer.
     fn hand_over(&mut self) {
+        let full = self.output.over_bound();
+        self.server.hold(full && !self.given_up);
         self.server.settle();
         let Some(out) = self.server.output() else { return };
+        if full && self.given_up {
+            out.clear();
+        }
         if out.is_empty() {
             return;
         }
@@ -223,6 +237,8 @@ impl Owner {
         let pause = || wake_is_enough(wake);
         let mut patience = Patience::new(LAST_WORDS);
         self.run_dry(&pause, Some(&mut patience));
+        self.given_up = !self.server.is_idle();
+        self.server.close_outlet();
         self.server.shut_down();
         self.run_dry(&pause, None);
         record(&mut self.recorder, Recorder::end_of_input);

@@ -14,7 +14,7 @@ use super::methods::{METHODS, append_direct};
 use super::misfit::{list_for_object, misfit};
 use super::overlong::too_long;
 use super::replaying::{Streaming, Streams};
-use super::service::{Apart, Call, Found, Next, Outlet, Service, Settings, Slot};
+use super::service::{Apart, Call, Found, Next, Outlet, Place, Service, Settings, Slot, WayOut};
 use super::storage::{JobResult, Storage, Ticket};
 use super::waiting::{Queue, Undo, Waiting};
 use crate::json::{Json, Scratch, escape_separators, quote};
@@ -66,6 +66,8 @@ pub struct Server {
     scratch: Scratch,
     /// Whether appends may go past the method table.
     direct: bool,
+    /// Requests that have waited go on waiting.
+    pub(super) held: bool,
 }
 
 impl Server {
@@ -85,13 +87,14 @@ impl Server {
             starting: None,
             scratch: Scratch::default(),
             direct: true,
+            held: false,
         }
     }
 
     /// The same with long pages leaving as they are made.
     pub fn with_outlet(mut self, outlet: Outlet) -> Self {
         if let Some(service) = self.service.as_mut() {
-            service.outlet = Some(outlet);
+            service.outlet = Some(WayOut::new(outlet));
         }
         self
     }
@@ -156,7 +159,20 @@ impl Server {
 
     /// Whether [`Self::advance`] has something to do that nothing will wake the caller for.
     pub fn has_more(&self) -> bool {
-        !self.streams.is_empty()
+        !self.streams.is_empty() || (!self.held && self.queue.may_be_free())
+    }
+
+    /// Requests that have waited for others are not carried out while `held`: more output waits for the client than its
+    /// bound.
+    pub fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// Long pages no longer leave as they are made.
+    pub fn close_outlet(&mut self) {
+        if let Some(service) = self.service.as_mut() {
+            service.outlet = None;
+        }
     }
 
     /// Carries out a line; a bug on the way is that line's alone.
@@ -434,8 +450,13 @@ fn write_response(out: &mut String, id: &str, rest: &str, apart: Option<Apart>) 
             let held = rest.strip_prefix(RESULT).and_then(|rest| rest.strip_prefix(&*place_of(member)));
             escape_separators(held.unwrap_or("}}"), out);
         }
-        Some(Apart::Text { member, text }) => {
-            let (before, after) = rest.rsplit_once(&*place_of(member)).unwrap_or((rest, ""));
+        Some(Apart::Text { member, at, text }) => {
+            let place = place_of(member);
+            let parts = match at {
+                Place::First => rest.split_once(&*place),
+                Place::Last => rest.rsplit_once(&*place),
+            };
+            let (before, after) = parts.unwrap_or((rest, ""));
             begin_response(out, id);
             escape_separators(before, out);
             out.push('"');

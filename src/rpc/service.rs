@@ -134,14 +134,34 @@ pub(super) struct Call {
 /// Takes the beginning of a line that is still being made, and leaves its buffer empty.
 pub type Outlet = Box<dyn FnMut(&mut String) + Send>;
 
+/// An outlet, and how much has left by it.
+pub(super) struct WayOut {
+    outlet: Outlet,
+    /// Bytes, since the output was last looked at.
+    pub(super) gone: usize,
+}
+
+impl WayOut {
+    pub(super) fn new(outlet: Outlet) -> Self {
+        Self { outlet, gone: 0 }
+    }
+
+    pub(super) fn take(&mut self, text: &mut String) {
+        self.gone += text.len();
+        (self.outlet)(text);
+    }
+}
+
 /// A member of a result that goes past the method table, which would read its text twice: a page of
 /// lines that this program has encoded or verified itself.
 #[derive(Debug)]
 pub(super) enum Apart {
-    /// Behind it in the result there is no other member of that name.
+    /// Its place is the first or the last of that name in the result.
     Text {
         /// Its name.
         member: &'static str,
+        /// Which: what stands on the other side may hold JSON of a client, and such a name with it.
+        at: Place,
         /// Its value as one compact line of JSON.
         text: String,
     },
@@ -149,10 +169,18 @@ pub(super) enum Apart {
     Begun(&'static str),
 }
 
+/// Which of several places with one name.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub(super) enum Place {
+    First,
+    Last,
+}
+
 impl Call {
     /// Keeps a member of the result apart, and gives what stands in its place.
-    pub(super) fn keep_apart(&mut self, member: &'static str, text: String) -> RawJson {
-        self.apart = Some(Apart::Text { member, text });
+    pub(super) fn keep_apart(&mut self, member: &'static str, at: Place, text: String) -> RawJson {
+        self.apart = Some(Apart::Text { member, at, text });
         RawJson::default()
     }
 }
@@ -169,7 +197,7 @@ pub struct Service {
     /// Lines that are ready for the client, each with its end.
     pub(super) out: String,
     /// Where the beginning of a long line may go before its end is made.
-    pub(super) outlet: Option<Outlet>,
+    pub(super) outlet: Option<WayOut>,
     /// Who follows the sessions with ACP updates (`liveUpdates`).
     pub(super) followers: HashMap<SessionId, Follower>,
     updates: Updates,

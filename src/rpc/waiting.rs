@@ -183,6 +183,11 @@ impl Queue {
         Some(waiting)
     }
 
+    /// Whether [`Self::next_free`] has not yet looked at all that waits.
+    pub(super) fn may_be_free(&self) -> bool {
+        self.search.as_ref().map_or(!self.behind.is_empty(), |search| search.at < self.behind.len())
+    }
+
     /// The first request that waits behind no busy session any more. What was looked at in vain is not
     /// looked at again before a session is freed.
     pub(super) fn next_free(&mut self) -> Option<Box<str>> {

@@ -13,6 +13,9 @@ use crate::json::quote;
 use crate::log::{Seq, SessionId};
 use crate::session::Session;
 
+/// So much output is made of requests that have waited before the caller is asked to take it.
+const PORTION: usize = 1 << 20;
+
 impl Server {
     /// Streams a portion of a history; the load is answered after its last one.
     pub(super) fn stream(&mut self) {
@@ -62,12 +65,15 @@ impl Server {
 
     /// Carries out what finished jobs allow.
     pub(super) fn work(&mut self) {
+        if let Some(way) = self.service.as_mut().and_then(|service| service.outlet.as_mut()) {
+            way.gone = 0;
+        }
         loop {
             self.tell_durable();
             if let Some((ticket, result)) = self.finished() {
                 self.tell_durable();
                 self.resume(ticket, result);
-            } else if let Some(line) = self.queue.next_free() {
+            } else if let Some(line) = if self.has_room() { self.queue.next_free() } else { None } {
                 self.take(&line, From::Behind);
             } else if self.service.as_ref().is_some_and(|service| !service.turn.is_empty()) {
                 self.write_turn();
@@ -75,6 +81,13 @@ impl Server {
                 break;
             }
         }
+    }
+
+    /// Whether one more request that has waited may be carried out before the caller takes the output.
+    fn has_room(&self) -> bool {
+        let Some(service) = &self.service else { return false };
+        let made = service.out.len() + service.outlet.as_ref().map_or(0, |way| way.gone);
+        !self.held && made < PORTION
     }
 
     /// Hands what this turn has committed to the operating system, before any of it is told.

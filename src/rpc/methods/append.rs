@@ -209,10 +209,13 @@ fn raw_candidate<'a>(
     sources: &'a Option<RawJson>,
     ignorable: &'a Option<RawJson>,
 ) -> Result<Candidate<'a>, WireError> {
-    let kind = kind.verified().0.as_str().ok_or_else(|| bad_param("type", "type must be a string"))?;
+    let (kind, kind_checks) = kind.verified();
+    let kind = kind.as_str().ok_or_else(|| bad_param("type", "type must be a string"))?;
     let verified = |raw: &'a Option<RawJson>| raw.as_ref().map(RawJson::verified);
     let ignorable = verified(ignorable).map(|(value, _)| value);
-    Ok(candidate(kind, data.verified(), verified(surface_op), verified(sources), ignorable))
+    let (data, checks) = data.verified();
+    let data = (data, Checks { loose: checks.loose || kind_checks.loose, ..checks });
+    Ok(candidate(kind, data, verified(surface_op), verified(sources), ignorable))
 }
 
 fn expected(seq: Option<u64>) -> Result<Expect, WireError> {

@@ -5,7 +5,7 @@ use crate::rpc::error::{Code, WireError};
 use crate::rpc::params::{EndParams, InspectParams, SessionParams};
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{EmptyResult, Face, FlushResult, InspectResult};
-use crate::rpc::service::{Answer, Next, Service, Stop, header_result};
+use crate::rpc::service::{Answer, Next, Place, Service, Stop, header_result};
 use crate::rpc::storage::{
     Inspected, Job, JobResult, ListFacts, Publication, StorageError, Written, not_stored,
 };
@@ -136,7 +136,7 @@ impl Service {
         };
         let (events, next) =
             self.event_page(&inspected.log, params.from_seq, params.limit, params.max_bytes)?;
-        let events = self.call.keep_apart("events", events);
+        let events = self.call.keep_apart("events", Place::First, events);
         Ok(InspectResult {
             header: header_result(&inspected.header),
             inherited_event_count: inspected.inherited.get(),

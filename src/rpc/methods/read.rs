@@ -11,7 +11,7 @@ use crate::rpc::params::{
 };
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::*;
-use crate::rpc::service::{Answer, Apart, Call, Outlet, Service, WireLimits, bad_param};
+use crate::rpc::service::{Answer, Apart, Call, Place, Service, WayOut, WireLimits, bad_param};
 use crate::session::{Boundary, OnOpenTurn, Refusal, Session, SnapshotOf};
 use crate::view::{OddCall, Open, View, context_text, header_reason, header_text, message_of};
 
@@ -34,7 +34,7 @@ const PORTION: usize = 256 << 10;
 struct Page<'o> {
     out: &'o mut String,
     /// Where its beginning may go, and whether something went.
-    outlet: Option<(&'o mut Outlet, &'o mut bool)>,
+    outlet: Option<(&'o mut WayOut, &'o mut bool)>,
     entries: u64,
     bytes: u64,
     size: PageSize,
@@ -62,7 +62,7 @@ impl<'o> Page<'o> {
         if self.out.len() >= PORTION
             && let Some((outlet, sent)) = &mut self.outlet
         {
-            outlet(self.out);
+            outlet.take(self.out);
             **sent = true;
         }
         true
@@ -87,7 +87,7 @@ fn whole_page(most: usize, fill: impl FnOnce(&mut Page<'_>) -> bool) -> Option<S
 fn begin_response<'o>(
     out: &'o mut String,
     call: &'o mut Call,
-    outlet: &'o mut Option<Outlet>,
+    outlet: &'o mut Option<WayOut>,
     member: &'static str,
     size: PageSize,
 ) -> Page<'o> {
@@ -212,7 +212,7 @@ impl Service {
             header_seq: seq_number(view.request.header),
             reason,
             context,
-            messages: self.call.keep_apart("messages", messages),
+            messages: self.call.keep_apart("messages", Place::Last, messages),
             next_seq: next_seq.get(),
         })
     }
@@ -255,7 +255,7 @@ impl Service {
                 session_id: session_id.clone(),
                 instance_id: snapshot.instance.to_string(),
             },
-            seed: self.call.keep_apart("seed", seed),
+            seed: self.call.keep_apart("seed", Place::Last, seed),
             meta: SnapshotMeta {
                 parent_session: session_id,
                 seed_length: snapshot.length.get(),
