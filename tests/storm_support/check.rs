@@ -20,10 +20,12 @@ pub fn check(store: &Path, ledger: &Ledger, plan: &Plan) {
     assert!(found.odd.is_empty(), "{:?}", found.odd);
     assert!(plan.kills || plan.faults || found.temporary.is_empty(), "{:?}", found.temporary);
     assert!(plan.kills || found.owners.is_empty(), "{:?}", found.owners);
-    for path in found.logs.values() {
+    for (name, path) in &found.logs {
         let file = File::open(path).unwrap();
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .unwrap_or_else(|error| panic!("{} is locked: {error}", path.display()));
+        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            let history = ledger.with(name, |record| record.history());
+            panic!("{name} is locked: {error}{history}");
+        }
     }
     let logs: BTreeMap<String, Log> = found.logs.iter().map(|(id, path)| (id.clone(), read(path))).collect();
     {

@@ -51,6 +51,7 @@ pub struct Client {
     pub(super) in_doubt: Vec<Append>,
     fault_file: Option<tempfile::NamedTempFile>,
     faulty: bool,
+    fault: &'static str,
     /// Whether this daemon has said anything yet.
     heard: bool,
     weights: Vec<(usize, u64)>,
@@ -112,6 +113,7 @@ impl Client {
             in_doubt: Vec::new(),
             fault_file,
             faulty: false,
+            fault: "",
             heard: false,
             weights: Vec::new(),
         }
@@ -309,7 +311,7 @@ impl Client {
         let fault = FAULTS[self.random.below(FAULTS.len())];
         self.add_to_plan(fault);
         one(&self.ledger.count.faults);
-        self.faulty = true;
+        (self.faulty, self.fault) = (true, fault);
     }
 
     fn clear_faults(&mut self) {
@@ -391,6 +393,7 @@ impl Client {
                 None => self.unanswered(asked),
                 Some((stamp, line)) => {
                     let window = Window { life: self.life, from: asked.sent, to: stamp };
+                    self.trace(&asked.what, line.error.as_ref(), window);
                     match (line.result, line.error) {
                         (Some(result), None) => self.granted(asked.what, &result, window, &mut burst),
                         (None, Some(error)) => self.refused(asked.what, &error, window, &mut burst),
@@ -406,6 +409,15 @@ impl Client {
                 live.known = false;
             }
         }
+    }
+
+    fn trace(&self, what: &Errand, error: Option<&WireError>, window: Window) {
+        let Some(name) = what.name() else { return };
+        let Window { life, from, to } = window;
+        let error = error.map_or("", |error| error.data.code.as_str());
+        let faults = if self.faulty { self.fault } else { "" };
+        let line = format!("daemon {life}, {from}..{to}: {} {error} {faults}", what.verb());
+        self.ledger.with(name, |record| record.note(line));
     }
 
     fn unanswered(&mut self, asked: Asked) {
@@ -608,8 +620,9 @@ impl Client {
             }
             Errand::Inspect { name } => self.miss(name, code, window, error),
             Errand::Close { name } => {
+                // It stays live until it can be promised.
                 assert_eq!(code, "STORAGE_FAILED", "{what:?}: {error:?}");
-                self.closed(name, window);
+                self.must_close.insert(name.clone());
             }
             Errand::Delete { name } => {
                 match code {

@@ -39,6 +39,39 @@ pub enum Errand {
     List,
 }
 
+impl Errand {
+    /// The session that it is about.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::New { name }
+            | Self::Fork { child: name, .. }
+            | Self::Load { name }
+            | Self::Close { name }
+            | Self::Delete { name }
+            | Self::Flush { name, .. }
+            | Self::Inspect { name }
+            | Self::Read { name } => Some(name),
+            Self::Append(append) => Some(&append.name),
+            Self::List => None,
+        }
+    }
+
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::New { .. } => "new",
+            Self::Append(_) => "append",
+            Self::Fork { .. } => "fork",
+            Self::Load { .. } => "load",
+            Self::Close { .. } => "close",
+            Self::Delete { .. } => "delete",
+            Self::Flush { .. } => "flush",
+            Self::Inspect { .. } => "inspect",
+            Self::Read { .. } => "events",
+            Self::List => "list",
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Append {
     pub name: String,

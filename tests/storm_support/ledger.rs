@@ -1,6 +1,6 @@
 //! What the clients of all daemons were told, in one order of time.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -49,6 +49,8 @@ pub struct Record {
     pub opened: Vec<Window>,
     pub locked: Vec<Window>,
     pub absent: Vec<Window>,
+    /// What was asked and answered last, for whoever looks for the cause of a breach.
+    pub trace: VecDeque<String>,
 }
 
 impl Record {
@@ -62,30 +64,47 @@ impl Record {
         }
     }
 
+    pub fn note(&mut self, line: String) {
+        self.trace.truncate(60);
+        self.trace.push_front(line);
+    }
+
+    /// The last of what happened to it, newest first.
+    pub fn history(&self) -> String {
+        self.trace.iter().fold(String::new(), |text, line| text + "\n  " + line)
+    }
+
     /// One owner at a time, and a reason for every refusal.
     pub fn judge_owners(&mut self, name: &str) {
-        let Self { owned, held, opened, locked, absent, deletes, deleted, .. } = self;
+        let Self { owned, held, opened, locked, absent, deletes, deleted, trace, .. } = self;
+        let history = || trace.iter().fold(String::new(), |text, line| text + "\n  " + line);
         owned.sort_unstable_by_key(|window| window.from);
         for pair in owned.windows(2) {
-            assert!(!pair[0].overlaps(&pair[1]), "{name} had two owners: {pair:?}");
+            assert!(!pair[0].overlaps(&pair[1]), "{name} had two owners: {pair:?}{}", history());
         }
         let others = |windows: &[Window], one: &Window, fits: fn(&Window, &Window) -> bool| {
             windows.iter().any(|other| other.life != one.life && fits(other, one))
         };
         for load in opened.iter() {
-            assert!(!others(owned, load, Window::holds), "{name} was loaded while it had an owner: {load:?}");
+            let free = !others(owned, load, Window::holds);
+            assert!(free, "{name} was loaded while it had an owner: {load:?}{}", history());
         }
         for refusal in locked.iter() {
             let reason = others(held, refusal, Window::overlaps);
-            assert!(reason, "{name} was refused as locked, and nobody held it: {refusal:?}");
+            assert!(reason, "{name} was refused as locked, and nobody held it: {refusal:?}{}", history());
         }
         for delete in deleted.iter() {
-            assert!(!others(owned, delete, Window::holds), "{name} was deleted in its owner's hands");
+            let free = !others(owned, delete, Window::holds);
+            assert!(free, "{name} was deleted in its owner's hands: {delete:?}{}", history());
         }
         for miss in absent.iter() {
             let stored = self.stored_at.is_some_and(|stored| stored < miss.from);
             let deleted = deletes.iter().any(|delete| delete.from < miss.to);
-            assert!(!stored || deleted, "{name} was not found, and nobody had deleted it: {miss:?}");
+            assert!(
+                !stored || deleted,
+                "{name} was not found, and nobody had deleted it: {miss:?}{}",
+                history()
+            );
         }
         if let Some(gone) = self.gone_at {
             let back = opened.iter().find(|load| load.from > gone);
