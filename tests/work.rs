@@ -99,11 +99,9 @@ fn child() {
     let Ok(size) = std::env::var("SESSIOND_WORK_CHILD") else { return };
     let mut bench = Bench::new(size.parse().unwrap());
     bench.set_up();
-    let on = Command::new("callgrind_control")
-        .args(["-i", "on", &std::process::id().to_string()])
-        .stdout(Stdio::null())
-        .status();
-    assert!(on.unwrap().success());
+    let mut on = Command::new("callgrind_control");
+    on.args(["-i", "on", &std::process::id().to_string()]).stdout(Stdio::null());
+    assert!(on.status().unwrap().success());
     bench.ask_everything(&mut Callgrind);
 }
 
@@ -111,7 +109,7 @@ fn instructions(size: u64, out: &Path) -> Counts {
     let file = out.join(size.to_string());
     let child = Command::new("valgrind")
         .args(["--tool=callgrind", "--instr-atstart=no", "--collect-atstart=no"])
-        .args(["--toggle-collect=*counted_by_callgrind*", "--dump-after=*counted_by_callgrind*"])
+        .args(["--toggle-collect=work::counted_by_callgrind", "--dump-after=work::counted_by_callgrind"])
         .arg(format!("--callgrind-out-file={}", file.display()))
         .arg(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "child", "--nocapture", "--test-threads", "1"])
