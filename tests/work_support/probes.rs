@@ -8,7 +8,11 @@ const TIMES: u64 = 3;
 const MANY: u64 = 2_048;
 
 /// What is known to grow, and why that is meant so.
-pub const GROWING: [(&str, &str); 3] = [
+pub const GROWING: [(&str, &str); 4] = [
+    (
+        "messages, a page in the middle",
+        "the page's place is counted from the beginning, 64 messages at a time",
+    ),
     ("list a page", "every stored session is looked at, and the live ones sorted by their last event"),
     ("events of a type that is not there", "a filter reads what it passes over"),
     ("info with open calls", "the calls without a result are named in warnings: the answer grows"),
@@ -223,8 +227,10 @@ impl Bench {
         let name = format!("new{time}");
         let params = format!(r#"{{"sessionId":"{name}"}}"#);
         self.ok(meter, "new among many sessions", "session/new", &params);
-        let append =
-            with_session(&format!("s{}", self.size / 2), r#"{"type":"x/note","data":1,"ignorable":true}"#);
+        let append = with_session(
+            &format!("s{}", self.size.min(super::MOST_SESSIONS) / 2),
+            r#"{"type":"x/note","data":1,"ignorable":true}"#,
+        );
         self.ok(meter, "append among many sessions", "session/append", &append);
         self.ok(meter, "close among many sessions", "session/close", &params);
         self.refused(meter, "info of a session that is not live", "session/info", &params);
@@ -235,14 +241,16 @@ impl Bench {
     /// Payloads with so many members; counted for one of them.
     fn payloads(&mut self, meter: &mut dyn Meter, time: u64) {
         let size = self.size;
-        let numbers = |from: u64| (from..from + size).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
-        let keys: Vec<String> = (0..size).map(|n| format!("\"k{n}\":1")).collect();
+        // Of one width, so that each takes as many bytes whatever the size.
+        let numbers: Vec<String> = (1_000_000..1_000_000 + size).map(|n| n.to_string()).collect();
+        let seqs: Vec<String> = (0..size).map(|n| n.to_string()).collect();
+        let keys: Vec<String> = (0..size).map(|n| format!("\"k{n:07}\":1")).collect();
         let deep = size.min(990);
         let nests = format!("{}1{}", "[".repeat(deep as usize), "]".repeat(deep as usize));
         let nested = vec![nests; (size / deep) as usize].join(",");
         let payloads = [
             ("member of an object", format!("{{{}}}", keys.join(","))),
-            ("number", format!("[{}]", numbers(0))),
+            ("number", format!("[{}]", numbers.join(","))),
             ("escape", format!("\"{}\"", "\\u00e9\\n".repeat(size as usize / 2))),
             ("level of nesting", format!("[{nested}]")),
         ];
@@ -258,7 +266,7 @@ impl Bench {
             self.ok(meter, &name, "session/append", &with_session("payloads", &again));
         }
         let next = self.next["log"];
-        let op = format!(r#""surfaceOp":"append","sourceEventSeqs":[{}]"#, numbers(0));
+        let op = format!(r#""surfaceOp":"append","sourceEventSeqs":[{}]"#, seqs.join(","));
         let citing = message(next).replace(r#""surfaceOp":"append""#, &op);
         self.appended(meter, "append, each of sourceEventSeqs", "log", &citing);
         if time == 0 {
