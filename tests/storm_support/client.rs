@@ -428,14 +428,25 @@ impl Client {
                 self.ledger.with(&append.name, |record| record.held.push(window));
                 self.in_doubt.push(append);
             }
-            Errand::Delete { name } => self.ledger.with(&name, |record| {
-                record.deletes.push(window);
-                record.held.push(window);
-            }),
+            Errand::Delete { name } => {
+                self.perhaps_gone(&name, window);
+                self.ledger.with(&name, |record| record.deletes.push(window));
+            }
+            Errand::Close { name } => self.perhaps_gone(&name, window),
             Errand::Load { name } | Errand::Inspect { name } | Errand::Fork { child: name, .. } => {
                 self.ledger.with(&name, |record| record.held.push(window));
             }
             _ => {}
+        }
+    }
+
+    /// It may have been let go of since, or be in this daemon's hands still.
+    fn perhaps_gone(&mut self, name: &str, window: Window) {
+        self.ledger.with(name, |record| record.held.push(window));
+        if let Some(open) = self.opens.get_mut(name) {
+            let was = *open;
+            open.surely = None;
+            self.let_go(name, was, window.from, window.to);
         }
     }
 
@@ -633,11 +644,8 @@ impl Client {
                     }),
                     _ => breach(),
                 }
-                // It may be live here still.
-                if let Some(open) = self.opens.get_mut(name) {
-                    let was = *open;
-                    open.surely = None;
-                    self.let_go(name, was, window.from, window.to);
+                if self.opens.contains_key(name) {
+                    self.perhaps_gone(name, window);
                     self.must_close.insert(name.clone());
                 }
             }
