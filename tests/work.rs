@@ -1,7 +1,7 @@
 //! Does any request cost more the longer the log is, though its answer is not longer? Work is counted, not timed.
 //!
 //! Here in allocations. In instructions, where valgrind is installed, and for longer logs:
-//! `SESSIOND_WORK_SIZE=1000000 cargo test --test work -- --ignored --nocapture`
+//! `SESSIOND_WORK_SIZE=1000000 cargo test --test work -- --ignored --nocapture no_request`
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod work_support;
@@ -51,7 +51,9 @@ fn judge(
         let most = long[name];
         let slack = if name.contains("past") { slack + REFOLDED * an_event } else { slack };
         let allowed = if per_member(name) { (least + slack) * (large / small) } else { least + slack };
-        let grows = most > allowed + allowed / 2;
+        // A sort of them is allowed, and buffers that grow anew because they are too large to be kept.
+        let most_allowed = if per_member(name) { 2 * allowed } else { allowed + allowed / 2 };
+        let grows = most > most_allowed;
         println!("{least:>12} {most:>14} {} {name}", if grows { "GROWS" } else { "     " });
         let meant = GROWING.iter().any(|(known, _)| known == name);
         if grows && !meant {

@@ -8,14 +8,10 @@ const TIMES: u64 = 3;
 const MANY: u64 = 2_048;
 
 /// What is known to grow, and why that is meant so.
-pub const GROWING: [(&str, &str); 4] = [
-    (
-        "messages, a page in the middle",
-        "the page's place is counted from the beginning, 64 messages at a time",
-    ),
-    ("list a page", "every stored session is looked at, and the live ones sorted by their last event"),
+pub const GROWING: [(&str, &str); 3] = [
+    ("list a page", "every stored session is looked at, and all are sorted by their last event"),
     ("events of a type that is not there", "a filter reads what it passes over"),
-    ("info with open calls", "the calls without a result are named in warnings: the answer grows"),
+    ("info with open calls", "each call without a result is looked at for the warnings"),
 ];
 
 fn with_session(session: &str, event: &str) -> String {
