@@ -15,8 +15,7 @@ esac
 export SESSIOND_SOAK_SECONDS=$seconds
 export SESSIOND_STORM_SEED=${SESSIOND_STORM_SEED:-$(date +%s)}
 
-cargo build --release --locked
-cargo test --release --locked --test soak --no-run
+cargo test --release --locked --test soak --no-run # and the daemon
 echo "seed $SESSIOND_STORM_SEED, $seconds s"
 # The last round may go on a little; what hangs is a failure, too.
 if ! timeout "$((seconds + 300))" cargo test --release --locked --test soak -- --nocapture; then
