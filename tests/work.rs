@@ -46,7 +46,7 @@ fn judge(
     (slack, an_event): (u64, u64),
 ) {
     let mut grown = Vec::new();
-    println!("{unit} at {small} and at {large}:");
+    eprintln!("{unit} at {small} and at {large}:");
     for (name, &least) in short {
         let most = long[name];
         let slack = if name.contains("past") { slack + REFOLDED * an_event } else { slack };
@@ -54,7 +54,7 @@ fn judge(
         // A sort of them is allowed, and buffers that grow anew because they are too large to be kept.
         let most_allowed = if per_member(name) { 2 * allowed } else { allowed + allowed / 2 };
         let grows = most > most_allowed;
-        println!("{least:>12} {most:>14} {} {name}", if grows { "GROWS" } else { "     " });
+        eprintln!("{least:>12} {most:>14} {} {name}", if grows { "GROWS" } else { "     " });
         let meant = GROWING.iter().any(|(known, _)| known == name);
         if grows && !meant {
             grown.push(name.as_str());
@@ -100,7 +100,7 @@ struct Callgrind;
 
 impl Meter for Callgrind {
     fn count(&mut self, name: &str, run: &mut dyn FnMut()) {
-        println!("counted: {name}");
+        eprintln!("counted: {name}");
         counted_by_callgrind(run);
     }
 }
@@ -129,8 +129,8 @@ fn instructions(size: u64, out: &Path) -> Counts {
         .env("SESSIOND_WORK_CHILD", size.to_string())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&child.stdout);
-    assert!(child.status.success(), "{said}{}", String::from_utf8_lossy(&child.stderr));
+    let said = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{said}");
     let mut counts = Counts::new();
     for (at, name) in said.lines().filter_map(|line| line.split_once("counted: ")).enumerate() {
         let dump = std::fs::read_to_string(format!("{}.{}", file.display(), at + 1)).unwrap();

@@ -491,6 +491,8 @@ impl Client {
                 self.own(&child, window);
             }
             Errand::Load { name } => {
+                // An earlier request of this burst may have failed, and this one made it live all the same.
+                self.live.entry(name.clone()).or_default();
                 self.own(&name, window);
                 self.ledger.with(&name, |record| record.opened.push(window));
             }
@@ -520,6 +522,7 @@ impl Client {
     }
 
     fn closed(&mut self, name: &str, window: Window) {
+        self.live.remove(name); // until a later request of this burst has loaded it again
         if let Some(open) = self.opens.remove(name) {
             self.let_go(name, open, window.from, window.to);
         }
