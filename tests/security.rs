@@ -50,9 +50,8 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn nothing_here_speaks_to_a_network_or_is_unsafe() {
+fn nothing_here_speaks_to_a_network() {
     let manifest = read("Cargo.toml");
-    assert!(manifest.contains("unsafe_code = \"forbid\""));
     let tokio = manifest.lines().find(|line| line.starts_with("tokio = ")).unwrap();
     assert!(!tokio.contains("\"net\"") && !tokio.contains("\"full\""), "{tokio}");
     for path in sources(&root().join("src")) {

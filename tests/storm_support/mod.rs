@@ -6,6 +6,7 @@
 pub mod check;
 pub mod client;
 pub mod errand;
+pub mod judge;
 pub mod ledger;
 pub mod reader;
 pub mod wire;
