@@ -153,6 +153,7 @@ fn tidy(store: &Path, ledger: &Ledger, found: Files) {
     for path in found.temporary {
         std::fs::remove_file(path).unwrap();
     }
+    one(&ledger.round);
     let mut daemon = Daemon::start(store);
     for name in found.logs.keys().rev().skip(KEPT) {
         daemon.ok("session/delete", json!({"sessionId": name}));

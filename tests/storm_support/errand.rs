@@ -167,7 +167,8 @@ impl Client {
     /// An id that another client may be making, too.
     fn plan_race(&mut self) {
         let number = self.ledger.count.requests.load(std::sync::atomic::Ordering::Relaxed) / 60;
-        let name = format!("race-{number}");
+        let round = self.ledger.round.load(std::sync::atomic::Ordering::Relaxed);
+        let name = format!("race-{round}-{number}");
         if !self.live.contains_key(&name) && !self.raced.contains(&name) {
             self.raced.insert(name.clone());
             self.make(name);

@@ -159,6 +159,8 @@ figures! {
 pub struct Ledger {
     clock: AtomicU64,
     names: AtomicU64,
+    /// Ids that are raced for are those of a round, so that none is made anew after it.
+    pub round: AtomicU64,
     sessions: Mutex<BTreeMap<String, Record>>,
     pub count: Figures,
 }
