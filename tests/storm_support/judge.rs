@@ -71,7 +71,10 @@ impl Client {
         match asked.what {
             Errand::Append(append) => {
                 self.ledger.with(&append.name, |record| record.held.push(window));
-                self.in_doubt.push(append);
+                // Without expectedSeq its place is a guess, and asking again would not be safe.
+                if append.conditional {
+                    self.in_doubt.push(append);
+                }
             }
             Errand::Delete { name } => {
                 self.perhaps_gone(&name, window);
