@@ -7,11 +7,13 @@ mod support;
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::Arc;
 
 use load_support::store::{Store, header, rows};
 use serde_json::Value;
 use sessiond::disk::catalogue::{Catalogue, Listed};
 use sessiond::disk::delete::DeleteError;
+use sessiond::disk::fault::{Effect, FaultFs, Op};
 use sessiond::disk::list::{Status, walk};
 use sessiond::disk::lock::{Holder, Lock, LockError};
 use sessiond::disk::os::OsFs;
@@ -39,6 +41,26 @@ fn a_list_shows_facts_without_the_files_times() {
     }
     assert_eq!(list[0].artifact.header.as_ref().unwrap().cwd.as_deref(), Some("/a/b"));
     assert_eq!((list[0].artifact.id.as_str(), list[1].artifact.id.as_str()), ("s1", "s2"));
+}
+
+#[test]
+fn a_session_that_goes_while_a_list_is_made_is_not_in_it() {
+    let store = Store::new();
+    for id in ["s1", "s2", "s3"] {
+        store.session(id, "/p");
+    }
+    let fs = FaultFs::new(Arc::clone(&store.fs));
+    Catalogue::default().list(&fs).unwrap();
+    let opened = fs.take_done().iter().filter(|op| **op == Op::Open).count() as u64;
+    let mut gone = 0;
+    for at in 0..opened {
+        fs.fail(Some(Op::Open), at, Effect::Errno("ENOENT"));
+        let sessions = Catalogue::default().list(&fs).unwrap().sessions;
+        assert!(sessions.iter().all(|listed| listed.artifact.status == Status::Ok), "{sessions:?}");
+        gone += 3 - sessions.len();
+    }
+    // Each log is opened for its header, and again for what it holds.
+    assert_eq!(gone, 6);
 }
 
 #[test]

@@ -172,3 +172,158 @@ fn a_stored_log_over_a_limit_names_that_limit() {
         );
     }
 }
+
+/// A refusal for a limit; its data and message.
+fn over(daemon: &mut Daemon, method: &str, params: Value) -> (Value, String) {
+    let error = daemon.error(method, params);
+    (error["data"].clone(), error["message"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn each_limit_takes_what_just_fits_and_nothing_more() {
+    let flags = ["--max-message-bytes", "65536", "--max-event-bytes", "4096", "--max-depth", "8"];
+    let more = ["--max-batch-events", "3", "--max-live-sessions", "2", "--store", "memory:"];
+    let mut daemon = Daemon::start(&[&flags[..], &more[..]].concat());
+    let told = daemon.ok("initialize", native());
+    let limits = &told["agentCapabilities"]["_meta"]["sessiond"]["limits"];
+    for (limit, value) in [
+        ("maxMessageBytes", 65_536),
+        ("maxEventBytes", 4_096),
+        ("maxDepth", 8),
+        ("maxBatchEvents", 3),
+        ("maxLiveSessions", 2),
+    ] {
+        assert_eq!(limits[limit], value, "{limits}");
+    }
+    daemon.ok("session/new", json!({"sessionId": "s"}));
+    let title = |data: Value| json!({"sessionId": "s", "type": "session/title", "data": data});
+
+    // The event's own line, whatever stands around it.
+    let of_length = |count: usize| title(json!("x".repeat(count)));
+    daemon.ok("session/append", of_length(1));
+    let event = daemon.ok("session/events", json!({"sessionId": "s"}))["events"][0].clone();
+    let room = 4_096 - (serde_json::to_string(&event).unwrap().len() - 1);
+    daemon.ok("session/append", of_length(room));
+    let (data, said) = over(&mut daemon, "session/append", of_length(room + 1));
+    assert_eq!((&data["limit"], &data["max"]), (&json!("maxEventBytes"), &json!(4_096)));
+    assert!(said.contains("--max-event-bytes"), "{said}");
+
+    let nested = |depth: usize| (1..depth).fold(json!([]), |inner, _| json!([inner]));
+    daemon.ok("session/append", title(nested(8)));
+    let (data, said) = over(&mut daemon, "session/append", title(nested(9)));
+    assert_eq!((&data["limit"], &data["max"]), (&json!("maxDepth"), &json!(8)));
+    assert!(said.contains("--max-depth"), "{said}");
+
+    let batch = |count| {
+        let event = json!({"type": "session/title", "data": 1});
+        json!({"sessionId": "s", "events": vec![event; count]})
+    };
+    assert_eq!(daemon.ok("session/append_batch", batch(3))["count"], 3);
+    let (data, said) = over(&mut daemon, "session/append_batch", batch(4));
+    assert_eq!((&data["limit"], &data["max"]), (&json!("maxBatchEvents"), &json!(3)));
+    assert!(said.contains("--max-batch-events"), "{said}");
+
+    daemon.ok("session/new", json!({"sessionId": "t"}));
+    for (method, params) in [("session/new", json!({})), ("session/fork", json!({"sessionId": "s"}))] {
+        let (data, said) = over(&mut daemon, method, params);
+        assert_eq!((&data["limit"], &data["max"]), (&json!("maxLiveSessions"), &json!(2)));
+        assert!(said.contains("--max-live-sessions"), "{said}");
+    }
+    daemon.ok("session/close", json!({"sessionId": "t"}));
+    daemon.ok("session/new", json!({"sessionId": "u"}));
+
+    // A line's end is not part of it.
+    let line = |id: u64, bytes: usize| {
+        let start =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/info","params":{{"sessionId":"s"}}"#);
+        format!("{start}{}}}", " ".repeat(bytes - start.len() - 1))
+    };
+    daemon.send_line(&line(1_000, LINE));
+    assert!(daemon.response(1_000)["error"].is_null());
+    daemon.send_line(&line(1_001, LINE + 1));
+    let refused: Value = serde_json::from_str(&daemon.line()).unwrap();
+    let data = &refused["error"]["data"];
+    assert_eq!((&refused["id"], &data["code"]), (&Value::Null, &json!("MESSAGE_TOO_LARGE")));
+    assert_eq!((&data["limit"], &data["max"]), (&json!("maxMessageBytes"), &json!(65_536)));
+    let count = daemon.ok("session/info", json!({"sessionId": "s"}))["nextSeq"].clone();
+    assert_eq!(count, 6, "a refusal changes nothing");
+}
+
+/// An `initialize` of the native dialect, without notifications.
+fn native() -> Value {
+    json!({"protocolVersion": 1, "clientCapabilities": {"_meta": {"sessiond": {"notifications": []}}}})
+}
+
+#[test]
+fn limits_that_no_flag_sets_are_those_of_the_table() {
+    let mut daemon = Daemon::start(&["--store", "memory:"]);
+    let told = daemon.ok("initialize", native());
+    let limits = &told["agentCapabilities"]["_meta"]["sessiond"]["limits"];
+    for (limit, value) in [
+        ("maxMessageBytes", 32 << 20),
+        ("maxEventBytes", 16 << 20),
+        ("maxDepth", 1_000),
+        ("maxQueuedBytes", 64 << 20),
+        ("maxBatchEvents", 10_000),
+        ("maxLiveSessions", 10_000),
+    ] {
+        assert_eq!(limits[limit], value, "{limits}");
+    }
+    daemon.ok("session/new", json!({"sessionId": "s"}));
+    let small = json!({"type": "session/title", "data": 1});
+    daemon.ok("session/append_batch", json!({"sessionId": "s", "events": vec![small; 1_200]}));
+    let large = json!({"type": "session/title", "data": "x".repeat(100_000)});
+    daemon.ok("session/append_batch", json!({"sessionId": "s", "events": vec![large; 30]}));
+    for method in ["session/events", "session/inspect"] {
+        let page = daemon.ok(method, json!({"sessionId": "s"}));
+        assert_eq!((page["events"].as_array().unwrap().len(), &page["next"]), (1_000, &json!(1_000)));
+        let page = daemon.ok(method, json!({"sessionId": "s", "fromSeq": 1_200}));
+        let bytes = page["events"].to_string().len();
+        assert!(bytes <= 1 << 20 && bytes > (1 << 20) - 110_000, "{method}: {bytes}");
+        assert_eq!(page["next"], 1_200 + page["events"].as_array().unwrap().len());
+    }
+    for n in 0..1_001 {
+        daemon.ok("session/new", json!({"sessionId": format!("s{n}")}));
+        daemon
+            .ok("session/append", json!({"sessionId": format!("s{n}"), "type": "session/title", "data": 1}));
+    }
+    let page = daemon.ok("session/list", json!({}));
+    assert_eq!(page["sessions"].as_array().unwrap().len(), 1_000);
+    assert!(page["nextCursor"].is_string());
+}
+
+/// The most memory that a process ever had, in bytes.
+fn peak(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kb| kb << 10)
+}
+
+#[test]
+fn a_compressed_log_that_swells_is_refused_and_not_held() {
+    use sessiond::disk::zstd::FrameEncoder;
+
+    const SWOLLEN: usize = 512 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let session = dir.path().join("_no-cwd/bomb");
+    std::fs::create_dir_all(&session).unwrap();
+    let header = r#"{"type":"session","version":0,"id":"bomb","createdAt":5,"delegationDepth":0}"#;
+    let mut log = FrameEncoder::new(3).unwrap().encode(format!("{header}\n").as_bytes()).unwrap();
+    log.extend(FrameEncoder::new(3).unwrap().encode(&vec![b'x'; SWOLLEN]).unwrap());
+    assert!(log.len() < SWOLLEN / 1_000);
+    std::fs::write(session.join("session.jsonl.zstd"), log).unwrap();
+    let mut daemon = Daemon::start(&["--store", &format!("jsonl:{}", dir.path().display())]);
+    for method in ["session/load", "session/resume"] {
+        let error = daemon.error(method, json!({"sessionId": "bomb"}));
+        assert_eq!(error["data"]["code"], "LIMIT_EXCEEDED", "{method}: {error}");
+    }
+    let inspected = daemon.ok("session/inspect", json!({"sessionId": "bomb"}));
+    assert_eq!((&inspected["nextSeq"], inspected["problems"].as_array().unwrap().len()), (&json!(0), 1));
+    let list = daemon.ok("session/list", json!({"includeEmpty": true}));
+    assert_eq!(list["sessions"][0]["sessionId"], "bomb", "{list}");
+    assert_ne!(list["sessions"][0]["status"], "ok", "{list}");
+    if let Some(peak) = peak(daemon.pid()) {
+        assert!(peak < (SWOLLEN / 3) as u64, "{peak} bytes for a line of {SWOLLEN}");
+    }
+    daemon.end();
+}

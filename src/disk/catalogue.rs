@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use super::damage::{ReadError, Verdict};
+use super::find::is_absent;
 use super::fs::{FileSystem, Metadata};
 use super::list::{Artifact, Status, Walk, walk};
 use super::read::{ReadLimits, read_log};
@@ -66,35 +67,42 @@ impl Catalogue {
         let mut known = std::mem::take(&mut self.known);
         let mut sessions = Vec::with_capacity(artifacts.len());
         for mut artifact in artifacts {
-            let facts = self.facts(fs, &mut artifact, &mut known);
-            sessions.push(Listed { artifact, facts });
+            if let Some(facts) = self.facts(fs, &mut artifact, &mut known) {
+                sessions.push(Listed { artifact, facts });
+            }
         }
         Ok(Listing { sessions, skipped })
     }
 
-    /// The facts of one log, and what is wrong with it. What `known` said of logs that are gone is forgotten.
+    /// The facts of one log, and what is wrong with it; none when it was removed since it was walked past. What
+    /// `known` said of logs that are gone is forgotten.
     fn facts(
         &mut self,
         fs: &dyn FileSystem,
         artifact: &mut Artifact,
         known: &mut HashMap<Revision, Read>,
-    ) -> Facts {
+    ) -> Option<Facts> {
         let (Some(log), Some(meta), Some(_)) = (&artifact.log, &artifact.meta, &artifact.header) else {
-            return Facts::default();
+            return Some(Facts::default());
         };
         let revision = revision(meta);
         if let Some(read) = known.remove(&revision) {
             let facts = read.show(artifact);
             self.known.insert(revision, read);
-            return facts;
+            return Some(facts);
         }
         if let Some(facts) = read_summary(fs, log, &artifact.header_line, meta.len) {
-            return facts;
+            return Some(facts);
         }
         let mut sink = FactsSink::default();
-        let read = fs.open_read(&log.log()).map_err(ReadError::Io);
+        let read = match fs.open_read(&log.log()) {
+            Err(error) if is_absent(&error) => return None,
+            read => read.map_err(ReadError::Io),
+        };
         let len = meta.len;
-        match read.and_then(|file| read_log(file.as_ref(), len, log.encoding(), self.limits, &mut sink)) {
+        let facts = match read
+            .and_then(|file| read_log(file.as_ref(), len, log.encoding(), self.limits, &mut sink))
+        {
             Ok(scan) => {
                 let failure = scan
                     .failure()
@@ -110,7 +118,8 @@ impl Catalogue {
                 }
                 Facts::default()
             }
-        }
+        };
+        Some(facts)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use imbl::OrdMap;
+use imbl::{OrdMap, Vector};
 
 use crate::log::Seq;
 
@@ -51,6 +51,8 @@ impl Block {
 pub(super) struct Nodes {
     /// None is empty. By a place at or before the first node's, and after those of the block before.
     blocks: OrdMap<Seq, Arc<Block>>,
+    /// Messages of the blocks whose keys lie in each [`GROUP`] of seqs, so that a message is found by its index.
+    groups: Vector<usize>,
     /// The nodes after those, to which appends go.
     last: Block,
     len: usize,
@@ -58,6 +60,13 @@ pub(super) struct Nodes {
 }
 
 const BLOCK: usize = 32;
+
+/// Seqs of one group, as a power of two: blocks to walk within one against groups to walk past.
+const GROUP: u32 = 12;
+
+fn group_of(key: Seq) -> usize {
+    usize::try_from(key.get() >> GROUP).unwrap_or(usize::MAX)
+}
 
 impl Nodes {
     pub(super) fn len(&self) -> usize {
@@ -97,29 +106,45 @@ impl Nodes {
         nodes.copied().filter(|node| node.speaks).skip(skip)
     }
 
-    /// The sealed block of a message, none for the last block, and the messages before it there; counted
-    /// from the nearer end.
+    /// The sealed block of a message, none for the last block, and the messages before it there.
     fn block_of_message(&self, index: usize) -> (Option<Seq>, usize) {
         let sealed = self.messages - self.last.messages;
-        let Some(mut after) = sealed.checked_sub(index).filter(|after| *after > 0) else {
+        if index >= sealed {
             return (None, index - sealed);
-        };
+        }
         let mut before = index;
-        let found = if before < after {
-            self.blocks.iter().find(|(_, block)| {
-                let here = before < block.messages;
-                before -= if here { 0 } else { block.messages };
-                here
-            })
-        } else {
-            self.blocks.iter().rev().find(|(_, block)| {
-                let here = after <= block.messages;
-                after -= if here { 0 } else { block.messages };
-                before = block.messages.saturating_sub(after);
-                here
-            })
+        // Whether it lies beyond so many messages; they are passed then.
+        let mut beyond = |messages: usize| {
+            let beyond = before >= messages;
+            before -= if beyond { messages } else { 0 };
+            beyond
         };
+        let group = self.groups.iter().take_while(|messages| beyond(**messages)).count();
+        let start = Seq::new((group as u64) << GROUP).unwrap_or(Seq::ZERO);
+        let found = self.blocks.range(start..).find(|(_, block)| !beyond(block.messages));
         (found.map(|(key, _)| *key), before)
+    }
+
+    /// Keeps count of the messages behind a key.
+    fn count(&mut self, key: Seq, change: impl FnOnce(usize) -> usize) {
+        let group = group_of(key);
+        while self.groups.len() <= group {
+            self.groups.push_back(0);
+        }
+        if let Some(messages) = self.groups.get_mut(group) {
+            *messages = change(*messages);
+        }
+    }
+
+    fn insert(&mut self, key: Seq, block: Block) {
+        self.count(key, |messages| messages + block.messages);
+        self.blocks.insert(key, Arc::new(block));
+    }
+
+    fn remove(&mut self, key: Seq) -> Option<Arc<Block>> {
+        let block = self.blocks.remove(&key)?;
+        self.count(key, |messages| messages - block.messages);
+        Some(block)
     }
 
     /// Adds a node whose place is after all others.
@@ -136,17 +161,18 @@ impl Nodes {
     /// Puts the last block among the others, with the one before it if both fit into one.
     fn seal(&mut self) {
         let Some(first) = self.last.nodes.first() else { return };
-        if let Some((_, before)) = self.blocks.get_prev_mut(&first.place)
+        if let Some((key, before)) = self.blocks.get_prev_mut(&first.place)
             && before.nodes.len() + self.last.nodes.len() <= BLOCK
         {
+            let (key, more) = (*key, self.last.messages);
             let before = Arc::make_mut(before);
             self.last.nodes.drain(..).for_each(|node| before.push(node));
             self.last.messages = 0;
-            return;
+            return self.count(key, |messages| messages + more);
         }
         let first = first.place;
         let sealed = std::mem::replace(&mut self.last, Block::of(Vec::with_capacity(BLOCK)));
-        self.blocks.insert(first, Arc::new(sealed));
+        self.insert(first, sealed);
     }
 
     /// Puts `node`, which stands at `from`, in place of the nodes from `from` to `to`, both included.
@@ -159,7 +185,7 @@ impl Nodes {
         let mut kept: Vec<Node> = Vec::new();
         let (mut last_key, mut tail) = (first, Vec::new());
         for key in touched {
-            let Some(block) = self.blocks.remove(&key) else { continue };
+            let Some(block) = self.remove(key) else { continue };
             self.len -= block.nodes.len();
             self.messages -= block.messages;
             if key == first {
@@ -177,7 +203,7 @@ impl Nodes {
                 let block = Block::of(nodes);
                 self.len += block.nodes.len();
                 self.messages += block.messages;
-                self.blocks.insert(key, Arc::new(block));
+                self.insert(key, block);
             }
         }
     }
