@@ -294,6 +294,48 @@ fn rows_of_one_time_and_one_id_are_all_listed_in_pages_too() {
     }
 }
 
+/// A daemon below limits of the shell that starts it.
+fn limited(store: &Path, ulimit: &str) -> Daemon {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit {ulimit} && exec \"$@\""), "sh", env!("CARGO_BIN_EXE_sessiond")]);
+    command.arg("serve").arg("--store").arg(format!("jsonl:{}", store.display()));
+    Daemon::run(command)
+}
+
+#[test]
+fn a_limit_of_file_sizes_fails_the_write_and_ends_nothing() {
+    let store = tempfile::tempdir().unwrap();
+    let mut daemon = limited(store.path(), "-f 12");
+    with_note(&mut daemon, "s");
+    let large = append("s", &note("x".repeat(5_000)));
+    let mut kept = 1;
+    let refused = loop {
+        match daemon.call("session/append", large.clone()) {
+            Ok(_) => kept += 1,
+            Err(error) => break error,
+        }
+        assert!(kept < 10, "the limit did not bind");
+    };
+    assert_eq!(
+        (&refused["data"]["code"], &refused["data"]["errno"]),
+        (&json!("STORAGE_FAILED"), &json!("EFBIG"))
+    );
+    daemon.ok("session/append", append("s", &note("small")));
+    daemon.ok("session/close", json!({"sessionId": "s"}));
+    daemon.end();
+    let mut daemon = Daemon::start(store.path());
+    assert_eq!(daemon.ok("session/load", json!({"sessionId": "s"}))["nextSeq"], kept + 1);
+    daemon.end();
+    // The same for the commands that write: a torn end is not kept beside the log, and the log stays as it was.
+    let log = log_of(store.path(), "s");
+    let torn = [std::fs::read(&log).unwrap(), vec![b'x'; 20_000]].concat();
+    std::fs::write(&log, &torn).unwrap();
+    let repair = format!("ulimit -f 12 && exec \"$0\" repair s --store 'jsonl:{}'", store.path().display());
+    let repaired = Command::new("sh").args(["-c", &repair, env!("CARGO_BIN_EXE_sessiond")]).output().unwrap();
+    assert_eq!(repaired.status.code(), Some(1), "{repaired:?}");
+    assert_eq!(std::fs::read(&log).unwrap(), torn);
+}
+
 #[test]
 fn no_id_and_no_cwd_leads_out_of_the_root() {
     let around = tempfile::tempdir().unwrap();

@@ -15,3 +15,4 @@ pub use maintain::{RepairArgs, VerifyArgs, main_repair, main_verify};
 pub use memory::MemoryStorage;
 pub use owner::{DaemonError, serve};
 pub use paths::canonical_path;
+pub use signals::outlive_file_size_limit;
