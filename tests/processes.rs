@@ -337,6 +337,17 @@ fn a_limit_of_file_sizes_fails_the_write_and_ends_nothing() {
 }
 
 #[test]
+fn descriptors_are_as_many_as_the_process_may_have() {
+    let store = tempfile::tempdir().unwrap();
+    let mut daemon = limited(store.path(), "-S -n 40");
+    for at in 0..60 {
+        with_note(&mut daemon, &format!("s{at}"));
+    }
+    assert_eq!(daemon.ok("session/list", json!({"live": true}))["sessions"].as_array().unwrap().len(), 60);
+    daemon.end();
+}
+
+#[test]
 fn no_id_and_no_cwd_leads_out_of_the_root() {
     let around = tempfile::tempdir().unwrap();
     let store = around.path().join("a/b/store");

@@ -1,6 +1,7 @@
 //! Wiring: the protocol, the store's backend, the standard streams, signals and the order of an end.
 
 mod choice;
+mod descriptors;
 mod heap;
 mod jsonl;
 mod maintain;
