@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sessiond::daemon::{
     JsonlOptions, JsonlStorage, MemoryStorage, RepairArgs, StoreChoice, VerifyArgs, canonical_path,
-    main_repair, main_verify, serve,
+    main_repair, main_verify, outlive_file_size_limit, serve,
 };
 use sessiond::disk::lock::Holder;
 use sessiond::replay::{Recorder, Recording, ReplayArgs, main_replay};
@@ -124,6 +124,9 @@ fn at_least<const MIN: usize, const MAX: usize>(text: &str) -> Result<usize, Str
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Err(error) = outlive_file_size_limit() {
+        return could_not_start(&error);
+    }
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(args) => run_serve(args),
         Command::Replay(args) => {

@@ -9,11 +9,13 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use load_support::store::{Store, header, rows};
+use load_support::store::{ME, Store, header, rows};
 use serde_json::Value;
 use sessiond::disk::catalogue::{Catalogue, Listed};
-use sessiond::disk::delete::DeleteError;
+use sessiond::disk::delete::{DeleteError, delete};
 use sessiond::disk::fault::{Effect, FaultFs, Op};
+use sessiond::disk::find::{FindError, find};
+use sessiond::disk::fs::FileSystem;
 use sessiond::disk::list::{Status, walk};
 use sessiond::disk::lock::{Holder, Lock, LockError};
 use sessiond::disk::os::OsFs;
@@ -21,7 +23,7 @@ use sessiond::disk::paths::{Encoding, LogPath, segment_units, session_segment_un
 use sessiond::disk::salvage::save_cut;
 use sessiond::disk::summary::{Facts, write_summary};
 use sessiond::disk::zstd::FrameEncoder;
-use sessiond::log::{Offset, header_line, parse_header_line};
+use sessiond::log::{Offset, SessionId, header_line, parse_header_line};
 
 #[test]
 fn a_list_shows_facts_without_the_files_times() {
@@ -322,6 +324,34 @@ fn what_cannot_be_read_is_said_and_hides_no_other() {
     assert_eq!(list.len(), 2);
     assert_eq!((list[0].artifact.status, list[1].artifact.status), (Status::Ok, Status::Corrupt));
     assert!(list[1].artifact.reason.as_ref().unwrap().contains("cannot be opened"));
+}
+
+#[test]
+fn a_project_directory_that_cannot_be_read_hides_no_session_elsewhere() {
+    let store = Store::new();
+    store.session("other", "/a");
+    let path = store.session("sought", "/p");
+    let fs = Arc::new(FaultFs::new(Arc::clone(&store.fs)));
+    // The first place to be looked into is in the first project directory.
+    let close_first = || fs.fail(Some(Op::Stat), 0, Effect::Errno("EACCES"));
+    let id = |id: &str| SessionId::new(id).unwrap();
+    close_first();
+    assert_eq!(find(fs.as_ref(), &id("sought")).unwrap(), Some(path));
+    // Nowhere else: it may be there.
+    for unseen in ["absent", "other"] {
+        close_first();
+        match find(fs.as_ref(), &id(unseen)) {
+            Err(FindError::Io(error)) => assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied),
+            found => panic!("{unseen}: {found:?}"),
+        }
+    }
+    let closed: Arc<dyn FileSystem> = fs.clone();
+    close_first();
+    assert!(matches!(delete(&closed, &id("other"), ME), Err(DeleteError::Io(_))));
+    close_first();
+    assert!(delete(&closed, &id("sought"), ME).unwrap());
+    fs.clear();
+    assert_eq!(store.list().len(), 1);
 }
 
 /// `cargo test --release --test disk_list -- --ignored --nocapture`

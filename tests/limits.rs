@@ -141,6 +141,32 @@ fn a_surface_that_fills_no_line_can_be_folded_from_pages() {
 }
 
 #[test]
+fn closers_that_fill_a_line_can_be_read_once_the_session_is_loaded() {
+    let mut daemon = smallest();
+    call(&mut daemon, "session/new", json!({"sessionId": "s"}));
+    let content: Vec<_> = (0..400)
+        .map(|n| json!({"type": "tool-call", "id": format!("call-{n}"), "name": "n", "arguments": "{}"}))
+        .collect();
+    let source = json!({"kind": "model", "provider": "p", "model": "m"});
+    let message = json!({"id": "a", "role": "assistant", "content": content, "source": source});
+    let events = json!([
+        {"type": "turn/start", "data": {"turn": 1}},
+        {"type": "step/start", "data": {"turn": 1, "step": 1}},
+        {"type": "assistant/message", "data": {"turn": 1, "step": 1, "message": message}, "surfaceOp": "append"},
+    ]);
+    let batch = call(&mut daemon, "session/append_batch", json!({"sessionId": "s", "events": events}));
+    assert_eq!(batch["result"]["count"], 3, "{batch}");
+    let refused =
+        call(&mut daemon, "session/inspect", json!({"sessionId": "s", "maxBytes": 1}))["error"].clone();
+    assert_eq!(refused["data"]["code"], "LIMIT_EXCEEDED");
+    assert!(refused["message"].as_str().unwrap().contains("load the session"), "{refused}");
+    call(&mut daemon, "session/close", json!({"sessionId": "s"}));
+    assert!(call(&mut daemon, "session/load", json!({"sessionId": "s"}))["error"].is_null());
+    let page = call(&mut daemon, "session/events", json!({"sessionId": "s", "fromSeq": 3, "maxBytes": 4096}));
+    assert_eq!(page["result"]["events"][0]["type"], "tool/result", "{page}");
+}
+
+#[test]
 fn a_stored_log_over_a_limit_names_that_limit() {
     let dir = tempfile::tempdir().unwrap();
     let store = format!("jsonl:{}", dir.path().display());

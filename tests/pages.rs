@@ -1,5 +1,5 @@
 //! Is a long page that leaves while it is made the same, byte for byte, as one that is made whole?
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::sync::{Arc, Mutex};
 

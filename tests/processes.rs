@@ -231,6 +231,123 @@ fn a_copy_under_another_name_hides_nothing() {
 }
 
 #[test]
+fn rows_of_one_time_and_one_id_are_all_listed_in_pages_too() {
+    let store = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(store.path());
+    with_note(&mut daemon, "s1");
+    with_note(&mut daemon, "\u{FFFD}");
+    daemon.end();
+    let project = store.path().join("--w--");
+    let put = |name: &str, bytes: &[u8]| {
+        let path = project.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    };
+    let log = std::fs::read(project.join("s1/session.jsonl")).unwrap();
+    for copy in ["s1.bak/session.jsonl", "s1 copy/session.jsonl", "another copy/session.jsonl", "s1.jsonl"] {
+        put(copy, &log);
+    }
+    for unit in ["d800", "d801"] {
+        let header = format!(
+            "{{\"type\":\"session\",\"version\":0,\"id\":\"\\u{unit}\",\"createdAt\":5,\"delegationDepth\":0}}\n"
+        );
+        put(&format!("~{}/session.jsonl", unit.to_uppercase()), header.as_bytes());
+    }
+    let mut daemon = Daemon::start(store.path());
+    for live in [false, true] {
+        if live {
+            for id in ["s1", "\u{FFFD}"] {
+                daemon.ok("session/load", json!({"sessionId": id}));
+            }
+        }
+        let list = daemon.ok("session/list", json!({}))["sessions"].as_array().unwrap().clone();
+        let mut shown: Vec<_> = list
+            .iter()
+            .map(|row| {
+                let reason = row["reason"].as_str().unwrap_or_default();
+                assert_eq!(reason.is_empty(), row["status"] == "ok", "{row}");
+                (row["sessionId"].as_str().unwrap(), row["status"].as_str().unwrap(), row["live"] == true)
+            })
+            .collect();
+        shown.sort_unstable();
+        let expected = [
+            ("s1", "corrupt", false), // three copies at places that stand for no id, or in no directory
+            ("s1", "corrupt", false),
+            ("s1", "corrupt", false),
+            ("s1", "ok", live),
+            ("s1.bak", "corrupt", false),
+            ("\u{FFFD}", "ok", live),
+            ("\u{FFFD}", "unsupported", false),
+            ("\u{FFFD}", "unsupported", false),
+        ];
+        assert_eq!(shown, expected);
+        let (mut paged, mut cursor) = (Vec::new(), Value::Null);
+        loop {
+            let page = daemon.ok("session/list", json!({"limit": 1, "cursor": cursor}));
+            paged.extend(page["sessions"].as_array().unwrap().iter().cloned());
+            cursor = page["nextCursor"].clone();
+            if cursor.is_null() {
+                break;
+            }
+        }
+        assert_eq!(paged, list);
+    }
+}
+
+/// A daemon below limits of the shell that starts it.
+fn limited(store: &Path, ulimit: &str) -> Daemon {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit {ulimit} && exec \"$@\""), "sh", env!("CARGO_BIN_EXE_sessiond")]);
+    command.arg("serve").arg("--store").arg(format!("jsonl:{}", store.display()));
+    Daemon::run(command)
+}
+
+#[test]
+fn a_limit_of_file_sizes_fails_the_write_and_ends_nothing() {
+    let store = tempfile::tempdir().unwrap();
+    let mut daemon = limited(store.path(), "-f 12");
+    with_note(&mut daemon, "s");
+    let large = append("s", &note("x".repeat(5_000)));
+    let mut kept = 1;
+    let refused = loop {
+        match daemon.call("session/append", large.clone()) {
+            Ok(_) => kept += 1,
+            Err(error) => break error,
+        }
+        assert!(kept < 10, "the limit did not bind");
+    };
+    assert_eq!(
+        (&refused["data"]["code"], &refused["data"]["errno"]),
+        (&json!("STORAGE_FAILED"), &json!("EFBIG"))
+    );
+    daemon.ok("session/append", append("s", &note("small")));
+    daemon.ok("session/close", json!({"sessionId": "s"}));
+    daemon.end();
+    let mut daemon = Daemon::start(store.path());
+    assert_eq!(daemon.ok("session/load", json!({"sessionId": "s"}))["nextSeq"], kept + 1);
+    daemon.end();
+    // The same for the commands that write: a torn end is not kept beside the log, and the log stays as it was.
+    let log = log_of(store.path(), "s");
+    let torn = [std::fs::read(&log).unwrap(), vec![b'x'; 20_000]].concat();
+    std::fs::write(&log, &torn).unwrap();
+    let repair = format!("ulimit -f 12 && exec \"$0\" repair s --store 'jsonl:{}'", store.path().display());
+    let repaired = Command::new("sh").args(["-c", &repair, env!("CARGO_BIN_EXE_sessiond")]).output().unwrap();
+    assert_eq!(repaired.status.code(), Some(1), "{repaired:?}");
+    assert_eq!(std::fs::read(&log).unwrap(), torn);
+}
+
+#[test]
+fn descriptors_are_as_many_as_the_process_may_have() {
+    let store = tempfile::tempdir().unwrap();
+    let mut daemon = limited(store.path(), "-S -n 40");
+    for at in 0..60 {
+        with_note(&mut daemon, &format!("s{at}"));
+    }
+    assert_eq!(daemon.ok("session/list", json!({"live": true}))["sessions"].as_array().unwrap().len(), 60);
+    daemon.end();
+}
+
+#[test]
 fn no_id_and_no_cwd_leads_out_of_the_root() {
     let around = tempfile::tempdir().unwrap();
     let store = around.path().join("a/b/store");

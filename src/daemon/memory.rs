@@ -55,6 +55,7 @@ impl MemoryStorage {
     fn list(&self) -> Vec<StoredInfo> {
         let info = |kept: &Kept| StoredInfo {
             id: kept.header.id.as_str().to_owned(),
+            place: String::new(),
             header: Some(kept.header.clone()),
             facts: ListFacts::of(&kept.history),
             status: Status::Ok,

@@ -1,6 +1,7 @@
 //! Wiring: the protocol, the store's backend, the standard streams, signals and the order of an end.
 
 mod choice;
+mod descriptors;
 mod heap;
 mod jsonl;
 mod maintain;
@@ -15,3 +16,4 @@ pub use maintain::{RepairArgs, VerifyArgs, main_repair, main_verify};
 pub use memory::MemoryStorage;
 pub use owner::{DaemonError, serve};
 pub use paths::canonical_path;
+pub use signals::outlive_file_size_limit;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
 
-use super::signals;
+use super::{descriptors, signals};
 use crate::replay::{RecordError, Recorder};
 use crate::rpc::storage::Storage;
 use crate::rpc::{Server, Settings};
@@ -39,6 +39,7 @@ pub fn serve(
     storage: impl FnOnce(Handle, Waker) -> Box<dyn Storage + Send>,
     recorder: Option<Recorder>,
 ) -> Result<(), DaemonError> {
+    descriptors::raise_limit();
     let (waker, wake) = wake_pair()?;
     // Signals, timers and work that waits; never the standard streams.
     let runtime = Builder::new_multi_thread()

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first asks for an orderly end, the second ends at once.
+//! SIGTERM and SIGINT: the first asks for an orderly end, the second ends at once. SIGXFSZ ends nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,18 @@ impl EndAsked {
     pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
+}
+
+/// A write beyond the limit of a file's size (`ulimit -f`) fails with `EFBIG` from now on, as on a full disk, instead of
+/// ending the process by SIGXFSZ.
+///
+/// # Errors
+/// Whatever keeps the system from listening for signals.
+pub fn outlive_file_size_limit() -> std::io::Result<()> {
+    // Only to install the handler, which stays when its listener and the runtime are gone.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let _inside = runtime.enter();
+    signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop)
 }
 
 /// Listens on the runtime's thread and wakes the owner.

@@ -89,14 +89,12 @@ pub fn check_place(header: &Header, id: &SessionId, path: &LogPath) -> Result<()
 /// The log of a session, sought in every project directory by its name there; none when it is not stored.
 ///
 /// # Errors
-/// [`FindError::Odd`] when there are several, or none that could be read; [`FindError::Io`].
+/// [`FindError::Odd`] when there are several, or none that could be read; [`FindError::Io`] when the root cannot be
+/// read, or when a project directory cannot and no other holds the session: it may be there.
 pub fn find(fs: &dyn FileSystem, id: &SessionId) -> Result<Option<LogPath>, FindError> {
     let Ok(segment) = session_segment(id.as_str()) else { return Ok(None) };
     let projects = project_dirs(fs).map_err(FindError::Io)?;
-    let mut found = Vec::new();
-    for project in &projects {
-        found.extend(logs_in(fs, project, &segment).map_err(FindError::Io)?);
-    }
+    let found = logs_of(fs, &projects, &segment).map_err(FindError::Io)?;
     let mut logs = found.iter();
     match (logs.next(), logs.next()) {
         (None, _) => find_flat(fs, &projects, &segment),
@@ -111,14 +109,26 @@ pub fn find(fs: &dyn FileSystem, id: &SessionId) -> Result<Option<LogPath>, Find
     }
 }
 
-/// All logs of a session, wherever they lie; for deletion.
+/// All logs of a session, wherever they lie; for deletion. Errors as [`find`]'s.
 pub(super) fn find_all(fs: &dyn FileSystem, id: &SessionId) -> io::Result<Vec<LogPath>> {
     let Ok(segment) = session_segment(id.as_str()) else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
-    for project in project_dirs(fs)? {
-        found.extend(logs_in(fs, &project, &segment)?.into_iter().map(|(log, _)| log));
+    let found = logs_of(fs, &project_dirs(fs)?, &segment)?;
+    Ok(found.into_iter().map(|(log, _)| log).collect())
+}
+
+/// What stands under the names of a log in these project directories. One that cannot be read hides no other.
+fn logs_of(fs: &dyn FileSystem, projects: &[String], segment: &str) -> io::Result<Vec<(LogPath, FileKind)>> {
+    let (mut found, mut unseen) = (Vec::new(), None);
+    for project in projects {
+        match logs_in(fs, project, segment) {
+            Ok(logs) => found.extend(logs),
+            Err(error) => unseen = unseen.or(Some(error)),
+        }
     }
-    Ok(found)
+    match unseen {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
+    }
 }
 
 fn project_dirs(fs: &dyn FileSystem) -> io::Result<Vec<String>> {

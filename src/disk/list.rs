@@ -34,6 +34,8 @@ pub struct Artifact {
     /// The id that its place stands for, under which it is found, inspected and deleted. For places that stand for
     /// no id it is the header's, and without a header the name itself; a lone surrogate is shown as U+FFFD.
     pub id: String,
+    /// Whether the id is that of its place, whole: a search for it leads there.
+    pub is_found_by_id: bool,
     /// Where it lies, relative to the root.
     pub path: PathBuf,
     /// The log, where there is one to be read.
@@ -115,29 +117,29 @@ impl Walker<'_> {
                     self.skip(Path::new(project).join(&name), "its name is not UTF-8: rename it");
                 }
                 (FileKind::Symlink, Some(session)) if segment_units(session).is_some() && !is_flat(&name) => {
-                    let odd = OddPlace::NotAFile(Path::new(project).join(session));
-                    self.odd(id_of_segment(session).unwrap_or_default(), odd);
+                    self.odd(session, &OddPlace::NotAFile(Path::new(project).join(session)));
                 }
                 (FileKind::File, Some(file)) if is_flat(&name) => {
                     let stem = file.split(".jsonl").next().unwrap_or_default();
-                    let odd = OddPlace::FlatLayout(Path::new(project).join(file));
-                    self.odd(id_of_segment(stem).unwrap_or_else(|| stem.to_owned()), odd);
+                    self.odd(stem, &OddPlace::FlatLayout(Path::new(project).join(file)));
                 }
                 _ => {}
             }
         }
     }
 
-    fn odd(&mut self, id: String, odd: OddPlace) {
-        let path = match &odd {
+    fn odd(&mut self, segment: &str, odd: &OddPlace) {
+        let path = match odd {
             OddPlace::BothEncodings(path) | OddPlace::FlatLayout(path) | OddPlace::NotAFile(path) => {
                 path.clone()
             }
             OddPlace::IdMismatch { path, .. } | OddPlace::PathMismatch { path, .. } => path.clone(),
             OddPlace::DuplicateId(paths) => paths.first().cloned().unwrap_or_default(),
         };
-        let mut artifact = Artifact::new(id, path);
-        artifact.is_odd(&odd);
+        let mut artifact = Artifact::new(segment, path);
+        // A session directory of that name goes before it.
+        artifact.is_found_by_id &= !matches!(odd, OddPlace::FlatLayout(_));
+        artifact.is_odd(odd);
         self.out.artifacts.push(artifact);
     }
 
@@ -155,8 +157,7 @@ impl Walker<'_> {
     /// The artifact of one log; none when it is not there.
     fn open(&mut self, log: LogPath) -> Option<Artifact> {
         let path = log.log();
-        let id = id_of_segment(log.segment());
-        let mut artifact = Artifact::new(id.unwrap_or_else(|| log.segment().to_owned()), path.clone());
+        let mut artifact = Artifact::new(log.segment(), path.clone());
         let opened = self.fs.open_read(&path).and_then(|file| file.metadata().map(|meta| (file, meta)));
         match opened {
             Ok((file, meta)) => {
@@ -221,14 +222,14 @@ fn is_flat(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| name.ends_with(".jsonl") || name.ends_with(".jsonl.zstd"))
 }
 
-fn id_of_segment(segment: &str) -> Option<String> {
-    segment_units(segment).map(|units| String::from_utf16_lossy(&units))
-}
-
 impl Artifact {
-    fn new(id: String, path: PathBuf) -> Self {
+    /// What lies at a place of that name, by which it may be found.
+    fn new(segment: &str, path: PathBuf) -> Self {
+        let units = segment_units(segment);
+        let whole = units.as_deref().and_then(|units| String::from_utf16(units).ok());
         Self {
-            id,
+            is_found_by_id: whole.is_some_and(|id| SessionId::new(&id).is_ok()),
+            id: units.map_or_else(|| segment.to_owned(), |units| String::from_utf16_lossy(&units)),
             path,
             log: None,
             header: None,

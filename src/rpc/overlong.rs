@@ -14,9 +14,11 @@ pub(super) fn too_long(method: &str, max: usize) -> WireError {
             Some("session/events"),
         ),
         "session/list" => ("ask without live, and with a smaller limit", Some("session/list")),
-        "session/events" | "session/messages" | "session/inspect" => {
-            ("ask with a smaller maxBytes", Some(name))
-        }
+        "session/inspect" => (
+            "ask with a smaller maxBytes or, where its closers alone fill a line, load the session and read session/events",
+            Some(name),
+        ),
+        "session/events" | "session/messages" => ("ask with a smaller maxBytes", Some(name)),
         _ => (LARGER, None),
     };
     let or = if paged.is_some() { format!(", or {LARGER}") } else { String::new() };

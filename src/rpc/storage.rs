@@ -219,8 +219,10 @@ impl Listed {
 /// A stored session in a list.
 #[derive(Clone, Debug)]
 pub struct StoredInfo {
-    /// Its id.
+    /// Its id; what stands for none shows one that may be another's.
     pub id: String,
+    /// Where it lies, if its id does not lead there; else empty. No two of a list have both in common.
+    pub place: String,
     /// Its header, where that is readable.
     pub header: Option<Header>,
     /// Facts of its log, where that is readable.

@@ -273,8 +273,10 @@ fn stored_info(artifact: Artifact, facts: Facts, vocabulary: &Vocabulary) -> Sto
             "it holds events of type {name:?}, which is not known: declare it in eventTypes at initialize"
         ));
     }
+    let place = if artifact.is_found_by_id { String::new() } else { artifact.path.display().to_string() };
     StoredInfo {
         id: artifact.id,
+        place,
         header: artifact.header,
         facts: ListFacts {
             length: facts.events,

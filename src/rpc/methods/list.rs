@@ -1,5 +1,7 @@
 //! `session/list`: live and stored sessions, newest last event first.
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use base64::Engine;
@@ -22,6 +24,8 @@ use crate::session::Session;
 /// A session with the key that sorts it: time of the last event that is no title, else creation.
 struct Row {
     time: i64,
+    /// Of [`StoredInfo::place`]: tells rows of one time and id apart.
+    place: String,
     empty: bool,
     info: SessionInfo,
 }
@@ -52,25 +56,26 @@ impl Service {
             _ => return Err(no_list()),
         };
         let matches = |info: &SessionInfo| is_there(info, place.as_deref());
-        let mut rows: HashMap<String, Row> =
-            stored.into_iter().map(|info| (info.id.clone(), stored_row(info))).collect();
+        let mut rows: HashMap<(String, String), Row> = stored
+            .into_iter()
+            .map(|info| ((info.id.clone(), info.place.clone()), stored_row(info)))
+            .collect();
         for session in self.store.sessions() {
-            rows.insert(session.id().as_str().to_owned(), live_row(session));
+            rows.insert((session.id().as_str().to_owned(), String::new()), live_row(session));
         }
         let include_empty = params.include_empty == Some(true);
         let mut rows: Vec<Row> =
             rows.into_values().filter(|row| (include_empty || !row.empty) && matches(&row.info)).collect();
         rows.sort_by(|a, b| key(b).cmp(&key(a)));
-        if let Some((time, id)) = &cursor {
-            rows.retain(|row| key(row) < (*time, id.as_str()));
+        if let Some((time, id, place)) = &cursor {
+            rows.retain(|row| key(row) < (*time, id, Reverse(place)));
         }
         let limit =
             usize::try_from(params.limit.unwrap_or(self.settings.wire.page_entries)).unwrap_or(usize::MAX);
         let fitting = self.fitting(&rows, limit);
         let more = rows.len() > fitting;
         rows.truncate(fitting);
-        let next_cursor =
-            rows.last().filter(|_| more).map(|row| write_cursor(row.time, &row.info.session_id));
+        let next_cursor = rows.last().filter(|_| more).map(write_cursor);
         let sessions = rows.into_iter().map(|row| row.info).collect();
         Ok(self.list_face(ListResult { sessions, next_cursor }))
     }
@@ -126,8 +131,9 @@ fn no_list() -> Stop {
     WireError::new(Code::Internal, "storage gave no list; report this").into()
 }
 
-fn key(row: &Row) -> (i64, &str) {
-    (row.time, &row.info.session_id)
+/// Of rows with one time and id, the session of that id comes first.
+fn key(row: &Row) -> (i64, &str, Reverse<&str>) {
+    (row.time, &row.info.session_id, Reverse(&row.place))
 }
 
 fn live_row(session: &Session) -> Row {
@@ -139,8 +145,11 @@ fn live_row(session: &Session) -> Row {
 fn stored_row(stored: StoredInfo) -> Row {
     let mut found = match &stored.header {
         Some(header) => row(header, &stored.facts),
-        None => Row { time: 0, empty: false, info: blank(stored.id) },
+        None => Row { time: 0, place: String::new(), empty: false, info: blank(String::new()) },
     };
+    // The id under which it is found, whatever its header says: that one may be another session's.
+    found.info.session_id = stored.id;
+    found.place = stored.place;
     found.info.status = stored.status;
     found.info.reason = stored.reason;
     // A damaged session may hold what is not seen: it is never left out as empty.
@@ -160,7 +169,7 @@ fn row(header: &Header, facts: &ListFacts) -> Row {
         origin: header.subagent.then(|| "subagent".to_owned()),
         ..blank(header.id.as_str().to_owned())
     };
-    Row { time, empty: facts.length.get() == 0, info }
+    Row { time, place: String::new(), empty: facts.length.get() == 0, info }
 }
 
 fn blank(session_id: String) -> SessionInfo {
@@ -231,18 +240,23 @@ fn acp_row(info: &SessionInfo) -> RawJson {
     RawJson::from_text(serde_json::to_string(&row).unwrap_or_default())
 }
 
-/// The place after a row: the very key that sorts it.
-fn write_cursor(time: i64, id: &str) -> String {
-    URL_SAFE_NO_PAD.encode(format!("[{time},{}]", quote(id)))
+/// The place after a row: the very key that sorts it, its last part left out where it is empty.
+fn write_cursor(row: &Row) -> String {
+    let (time, id) = (row.time, quote(&row.info.session_id));
+    let place = if row.place.is_empty() { String::new() } else { format!(",{}", quote(&row.place)) };
+    URL_SAFE_NO_PAD.encode(format!("[{time},{id}{place}]"))
 }
 
-fn read_cursor(cursor: &str) -> Result<(i64, String), WireError> {
+fn read_cursor(cursor: &str) -> Result<(i64, String, String), WireError> {
     let bad = || bad_param("cursor", "cursor is none of this list's; start again without one");
     let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| bad())?;
     let text = String::from_utf8(bytes).map_err(|_| bad())?;
     let (json, _) = Json::parse(&text).map_err(|_| bad())?;
     let mut parts = json.elements();
     let time = parts.next().and_then(Json::as_safe_int).ok_or_else(bad)?;
-    let id = parts.next().and_then(Json::as_str).and_then(|id| id.decode()).ok_or_else(bad)?;
-    Ok((time, id.into_owned()))
+    let text =
+        |json: Json<'_>| json.as_str().and_then(|text| text.decode()).map(Cow::into_owned).ok_or_else(bad);
+    let id = parts.next().ok_or_else(bad).and_then(text)?;
+    let place = parts.next().map_or(Ok(String::new()), text)?;
+    Ok((time, id, place))
 }
