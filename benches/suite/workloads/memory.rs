@@ -61,7 +61,7 @@ fn kept(suite: &Suite, what: &str, events: usize, line: impl Fn(usize) -> String
         .figure("loaded again", part(loaded) * 100.0, "%")
         .figure("left after that", part(closed_again) * 100.0, "%")
         .gate("memory for an event, B", Some(memory), Bound::AtMost(1.25 * line + 32.0))
-        .gate("left after close, % of what it took", Some(left), Bound::AtMost(35.0))
+        .gate("left after close, % of what it took", Some(left), Bound::AtMost(15.0))
 }
 
 fn log_bytes(store: &Path) -> u64 {
