@@ -477,3 +477,49 @@ fn counted_message_ids_do_not_repeat_in_a_log() {
     daemon.ok("session/new", json!({"sessionId": "s", "seed": seed}));
     assert_eq!(minted(&mut daemon), "msg-4");
 }
+
+/// Each request sees what those before it have done, though the files are made and let go of meanwhile.
+#[test]
+fn a_list_shows_what_all_requests_before_it_have_done() {
+    for _ in 0..8 {
+        let store = tempfile::tempdir().unwrap();
+        let line = |id: u64, method: &str, params: Value| {
+            format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+        };
+        let title = json!({"sessionId": "s", "type": "session/title", "data": {"title": "t"}});
+        let lines = [
+            line(1, "session/new", json!({"sessionId": "s"})),
+            line(2, "session/append", title),
+            line(3, "session/list", json!({})),
+            line(4, "session/fork", json!({"sessionId": "s", "childSessionId": "c"})),
+            line(5, "session/list", json!({})),
+            line(6, "session/close", json!({"sessionId": "s"})),
+            line(7, "session/list", json!({})),
+            line(8, "session/load", json!({"sessionId": "s"})),
+            line(9, "session/list", json!({"live": true})),
+        ];
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sessiond"))
+            .args(["serve", "--store", &format!("jsonl:{}", store.path().display())])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(lines.concat().as_bytes()).unwrap();
+        let output = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        let listed = |id: u64, live: bool| {
+            let answers = output.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            let answer = answers.into_iter().find(|line| line["id"] == id).unwrap();
+            let rows = answer["result"]["sessions"].as_array().unwrap().clone();
+            let rows = rows.iter().filter(|row| !live || row["live"] == true);
+            let mut ids: Vec<String> =
+                rows.map(|row| row["sessionId"].as_str().unwrap().to_owned()).collect();
+            ids.sort();
+            ids
+        };
+        // What requests behind it have done while it looked, a list may show too.
+        assert_eq!(listed(3, false), ["s"], "{output}");
+        assert_eq!(listed(5, false), ["c", "s"], "{output}");
+        assert_eq!(listed(7, false), ["c", "s"], "{output}");
+        assert_eq!(listed(9, true), ["c", "s"], "{output}");
+    }
+}

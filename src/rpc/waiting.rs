@@ -71,6 +71,8 @@ pub(super) struct Queue {
     behind: VecDeque<(Box<str>, Vec<String>)>,
     /// How often a session is named there.
     named: HashMap<String, usize>,
+    /// Lists among them: a list shows what all before it have done, and nothing overtakes one that waits.
+    lists: usize,
     /// Bytes of their lines.
     bytes: usize,
     /// How far the search for a free request has come since a session was last freed.
@@ -83,6 +85,13 @@ struct Search {
     at: usize,
     /// The busy sessions, and those that the passed requests name.
     held: HashSet<String>,
+    /// It has come to a list that must wait.
+    blocked: bool,
+}
+
+/// Whether a request is for the list of all sessions and no other.
+fn is_list(names: &[String]) -> bool {
+    matches!(names, [name] if name.is_empty())
 }
 
 impl Queue {
@@ -93,19 +102,22 @@ impl Queue {
 
     /// Whether nothing waits for that session, nor a request for it behind another one.
     pub(super) fn is_free(&self, id: &str) -> bool {
-        !self.busy.contains(id) && !self.named.contains_key(id)
+        !self.busy.contains(id) && !self.named.contains_key(id) && self.lists == 0
     }
 
     /// Whether a request that names these sessions must wait: for one of them, or for an older one
     /// that does. An empty name stands for the list of all sessions.
     pub(super) fn is_busy(&self, names: &[String]) -> bool {
+        if self.lists > 0 || (is_list(names) && !(self.busy.is_empty() && self.behind.is_empty())) {
+            return true;
+        }
         names.iter().any(|name| self.busy.contains(name) || self.named.contains_key(name))
     }
 
     /// Whether one that has waited must go on waiting: only for sessions that a request works on. Older
     /// ones that name them there are none, and the younger ones wait for it.
     pub(super) fn is_held(&self, names: &[String]) -> bool {
-        names.iter().any(|name| self.busy.contains(name))
+        (is_list(names) && !self.busy.is_empty()) || names.iter().any(|name| self.busy.contains(name))
     }
 
     /// Bytes of the requests that wait behind busy sessions.
@@ -137,6 +149,7 @@ impl Queue {
 
     fn count(&mut self, line: &str, names: &[String]) {
         self.bytes += line.len();
+        self.lists += usize::from(is_list(names));
         for name in names {
             *self.named.entry(name.clone()).or_default() += 1;
         }
@@ -146,6 +159,7 @@ impl Queue {
     fn leave(&mut self, at: usize) -> Option<Box<str>> {
         let (line, names) = self.behind.remove(at)?;
         self.bytes = self.bytes.saturating_sub(line.len());
+        self.lists -= usize::from(is_list(&names));
         for name in names {
             if let Some(count) = self.named.get_mut(&name) {
                 *count -= 1;
@@ -185,14 +199,20 @@ impl Queue {
 
     /// Whether [`Self::next_free`] has not yet looked at all that waits.
     pub(super) fn may_be_free(&self) -> bool {
-        self.search.as_ref().map_or(!self.behind.is_empty(), |search| search.at < self.behind.len())
+        let more = |search: &Search| !search.blocked && search.at < self.behind.len();
+        self.search.as_ref().map_or(!self.behind.is_empty(), more)
     }
 
     /// The first request that waits behind no busy session any more. What was looked at in vain is not
     /// looked at again before a session is freed.
     pub(super) fn next_free(&mut self) -> Option<Box<str>> {
-        let search = self.search.get_or_insert_with(|| Search { at: 0, held: self.busy.clone() });
-        while let Some((_, names)) = self.behind.get(search.at) {
+        let start = || Search { at: 0, held: self.busy.clone(), blocked: false };
+        let search = self.search.get_or_insert_with(start);
+        while let Some((_, names)) = self.behind.get(search.at).filter(|_| !search.blocked) {
+            if is_list(names) && !(search.at == 0 && self.busy.is_empty()) {
+                search.blocked = true;
+                break;
+            }
             if names.iter().all(|name| !search.held.contains(name)) {
                 let at = search.at;
                 return self.leave(at);

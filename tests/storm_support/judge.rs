@@ -236,7 +236,8 @@ impl Client {
                     "STORAGE_FAILED" => {}
                     "SESSION_NOT_FOUND" if burst.shut.contains(name) => {}
                     "SEQ_CONFLICT" if append.retry || burst.doubtful.contains(name) => {}
-                    "INVARIANT_VIOLATION" if burst.doubtful.contains(name) => {}
+                    // What was never answered may be lost, and a repair's closers may take its very places.
+                    "INVARIANT_VIOLATION" if append.retry || burst.doubtful.contains(name) => {}
                     "SESSION_ALREADY_EXISTS" if name.starts_with("race-") => {
                         one(&self.ledger.count.lost_races);
                         self.live.remove(name);
