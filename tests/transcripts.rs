@@ -73,8 +73,8 @@ fn they_cover_every_method_under_both_names_and_every_notification() {
 #[test]
 fn they_cover_every_error_that_one_daemon_can_give() {
     let given = texts(&lines("< "), "/error/data/code");
-    // With a fixed clock nothing waits, so nothing can be cancelled; a lock needs another process; the third is a bug.
-    let elsewhere = [Code::RequestCancelled, Code::SessionLocked, Code::Internal];
+    // With a fixed clock nothing waits, so nothing can be cancelled; the other is a bug.
+    let elsewhere = [Code::RequestCancelled, Code::Internal];
     for code in Code::ALL.iter().filter(|code| !elsewhere.contains(code)) {
         assert!(given.contains(code.name()), "{} is in no transcript", code.name());
     }
