@@ -517,7 +517,7 @@ fn a_list_shows_what_all_requests_before_it_have_done() {
             ids
         };
         // What requests behind it have done while it looked, a list may show too.
-        assert_eq!(listed(3, false), ["s"], "{output}");
+        assert!(listed(3, false).contains(&"s".to_owned()), "{output}");
         assert_eq!(listed(5, false), ["c", "s"], "{output}");
         assert_eq!(listed(7, false), ["c", "s"], "{output}");
         assert_eq!(listed(9, true), ["c", "s"], "{output}");
