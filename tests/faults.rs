@@ -247,6 +247,82 @@ fn a_close_lets_go_of_a_log_that_another_program_changed() {
 }
 
 #[test]
+fn a_delete_that_fails_half_way_is_gone_on_with_or_closed() {
+    let runtime = runtime();
+    let places = [
+        (Op::Unlink, 0),
+        (Op::SyncDir, 0),
+        (Op::ListDir, 0),
+        (Op::Unlink, 1),
+        (Op::RemoveDir, 0),
+        (Op::SyncDir, 1),
+        (Op::Stat, 0),
+        (Op::Stat, 1),
+    ];
+    let s = || json!({"sessionId": "s"});
+    // A log that waits to be mended, and one that has nothing left to do.
+    for (op, skip) in places {
+        for mended in [false, true] {
+            for then in ["session/close", "session/delete", "the end", "session/flush", "session/append"] {
+                let context = format!("{op:?}+{skip}, mended {mended}, {then}");
+                let mut bench = torn(&runtime, b"{\"type\"", false);
+                bench.local.ok("session/load", s());
+                if mended {
+                    bench.local.ok("session/append", append("s", &note(2)));
+                }
+                bench.faults.fail(Some(op), skip, Effect::Errno("EIO"));
+                let refused = refusal(bench.local.call("session/delete", s()));
+                let gone = bench.log("s").is_none();
+                assert_eq!(
+                    (&refused["errno"], &refused["committed"]),
+                    (&json!("EIO"), &json!(gone)),
+                    "{context}"
+                );
+                bench.faults.clear();
+                // Until it is let go of it can be read.
+                assert_eq!(bench.local.events("s").len(), 3 + usize::from(mended), "{context}");
+                let request = if then == "session/append" { append("s", &note(3)) } else { s() };
+                match then {
+                    "the end" => {}
+                    "session/flush" | "session/append" if gone => {
+                        let refused = refusal(bench.local.call(then, request));
+                        assert_eq!(
+                            (&refused["reason"], &refused["committed"]),
+                            (&json!("deleted"), &json!(false))
+                        );
+                        bench.local.ok("session/delete", s());
+                    }
+                    _ => drop(bench.local.ok(then, request)),
+                }
+                bench = bench.restart(false);
+                let stays = !gone && then != "session/delete";
+                assert_eq!(bench.log("s").is_some(), stays, "{context}");
+                bench.local.ok("session/delete", s());
+                let left = bench.disk.paths().into_iter().find(|path| path.to_str().unwrap().contains("/s/"));
+                assert_eq!(left, None, "{context}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_delete_of_a_lost_log_leaves_alone_who_has_its_name_now() {
+    let runtime = runtime();
+    let mut bench = Bench::new(&runtime);
+    bench.local.ok("session/new", json!({"sessionId": "s"}));
+    bench.local.ok("session/append", append("s", &note(0)));
+    let path = bench.disk.paths().into_iter().find(|path| path.ends_with("s/session.jsonl")).unwrap();
+    sessiond::disk::fs::FileSystem::unlink(&bench.disk, &path).unwrap();
+    let mut other = Local::new(Arc::new(bench.disk.clone()), &runtime);
+    other.ok("session/new", json!({"sessionId": "s"}));
+    other.ok("session/append", append("s", &note(1)));
+    bench.local.ok("session/delete", json!({"sessionId": "s"}));
+    other.ok("session/append", append("s", &note(2)));
+    other.ok("session/close", json!({"sessionId": "s"}));
+    assert_eq!(bench.stored("s"), [note(1), note(2)]);
+}
+
+#[test]
 fn a_name_that_is_in_doubt_is_settled_by_a_later_sync() {
     let runtime = runtime();
     let mut bench = Bench::new(&runtime);

@@ -5,8 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::find::{find_all, is_absent};
-use super::fs::FileSystem;
+use super::find::{find_all, find_emptied, is_absent};
+use super::fs::{File, FileSystem};
 use super::lock::{Holder, Lock, LockError};
 use super::paths::{Encoding, LogPath, OWNER_FILE};
 use super::summary::SUMMARY_FILE;
@@ -18,24 +18,35 @@ pub enum DeleteError {
     /// Another process owns it, or its log cannot be locked.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The store could not be searched, or a file not removed.
+    /// The store could not be searched, or the log not removed.
     #[error("the session could not be removed ({0}): try again once the cause is gone")]
     Io(#[source] io::Error),
+    /// A log is removed; a copy, or what lies beside it, is not, or power loss may bring it back.
+    #[error("the session's log is removed, but not all that belongs to it ({0}): delete it again")]
+    Unfinished(#[source] io::Error),
 }
 
 /// Removes a session from the store; every copy of it, should there be several. Says whether there was one.
 ///
 /// A log is locked first and goes before what lies beside it, so that a deletion that is cut short is either not begun
-/// or done but for leftovers, which no list shows. Files that are not the store's own stay, and their directory too.
+/// or done but for leftovers, which no list shows and the next deletion removes. Files that are not the store's own
+/// stay, and their directory too.
 ///
 /// # Errors
 /// [`DeleteError`]; after it the same call may be made again.
 pub fn delete(fs: &Arc<dyn FileSystem>, id: &SessionId, me: Holder) -> Result<bool, DeleteError> {
     let logs = find_all(fs.as_ref(), id).map_err(DeleteError::Io)?;
-    for log in &logs {
+    if logs.is_empty() {
+        for log in find_emptied(fs.as_ref(), id).map_err(DeleteError::Io)? {
+            remove_rest(fs.as_ref(), &log, Temporary::Stay).map_err(DeleteError::Unfinished)?;
+        }
+    }
+    for (index, log) in logs.iter().enumerate() {
+        let begun = |error| if index == 0 { DeleteError::Io(error) } else { DeleteError::Unfinished(error) };
         let lock = match Lock::try_acquire(fs, &log.log(), me) {
             Ok(lock) => Some(lock),
             Err(LockError::Io(error)) if is_absent(&error) => None,
+            Err(LockError::Io(error)) if index > 0 => return Err(DeleteError::Unfinished(error)),
             // A directory, link or pipe under that name: nothing that anybody could hold open as a log.
             Err(LockError::Io(error)) if !is_regular(fs.as_ref(), log) => {
                 drop(error);
@@ -43,29 +54,51 @@ pub fn delete(fs: &Arc<dyn FileSystem>, id: &SessionId, me: Holder) -> Result<bo
             }
             Err(error) => return Err(error.into()),
         };
-        remove_files(fs.as_ref(), log).map_err(DeleteError::Io)?;
+        unlink(fs.as_ref(), log.log()).map_err(begun)?;
+        remove_files(fs.as_ref(), log, Temporary::Go).map_err(DeleteError::Unfinished)?;
         drop(lock);
-        remove_dir(fs.as_ref(), log).map_err(DeleteError::Io)?;
+        remove_dir(fs.as_ref(), log).map_err(DeleteError::Unfinished)?;
     }
     Ok(!logs.is_empty())
 }
 
-/// Removes the session whose log this process has open and locked, and nothing else.
+/// Removes the session whose log this process has open and locked as `file`, and nothing else: what has got its name
+/// since another program removed it is another session.
 ///
 /// # Errors
-/// [`DeleteError::Io`]; the log may be gone already, and the same call may be made again.
-pub fn delete_open(fs: &dyn FileSystem, log: &LogPath) -> Result<(), DeleteError> {
-    remove_files(fs, log).map_err(DeleteError::Io)?;
-    remove_dir(fs, log).map_err(DeleteError::Io)
+/// [`DeleteError::Io`] and [`DeleteError::Unfinished`]; after it the same call may be made again.
+pub fn delete_open(fs: &dyn FileSystem, log: &LogPath, file: &dyn File) -> Result<(), DeleteError> {
+    let ours = file.metadata().map_err(DeleteError::Io)?;
+    match fs.metadata(&log.log()) {
+        Ok(named) if named.is_same_file(&ours) => unlink(fs, log.log()).map_err(DeleteError::Io)?,
+        Ok(_) => return Ok(()),
+        Err(error) if is_absent(&error) => {
+            return remove_rest(fs, log, Temporary::Stay).map_err(DeleteError::Unfinished);
+        }
+        Err(error) => return Err(DeleteError::Io(error)),
+    }
+    remove_rest(fs, log, Temporary::Go).map_err(DeleteError::Unfinished)
+}
+
+/// What becomes of files that have no final name yet. Where no log was a moment ago, another process may be making one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Temporary {
+    Go,
+    Stay,
+}
+
+fn remove_rest(fs: &dyn FileSystem, log: &LogPath, temporary: Temporary) -> io::Result<()> {
+    remove_files(fs, log, temporary)?;
+    remove_dir(fs, log)
 }
 
 fn is_regular(fs: &dyn FileSystem, log: &LogPath) -> bool {
     fs.metadata(&log.log()).is_ok_and(|meta| meta.kind == super::fs::FileKind::File)
 }
 
-fn remove_files(fs: &dyn FileSystem, log: &LogPath) -> io::Result<()> {
+/// Makes the removal of a log durable and removes what lay beside it.
+fn remove_files(fs: &dyn FileSystem, log: &LogPath, temporary: Temporary) -> io::Result<()> {
     let dir = log.session_dir();
-    unlink(fs, log.log())?;
     // An earlier attempt may have come as far as the directory.
     match fs.sync_dir(&dir) {
         Err(error) if is_absent(&error) => return Ok(()),
@@ -73,8 +106,9 @@ fn remove_files(fs: &dyn FileSystem, log: &LogPath) -> io::Result<()> {
     }
     // The other encoding's log, should there be one, comes by itself, with its lock.
     let is_log = |name: &OsStr| Encoding::of_file_name(name).is_some();
+    let stays = |name: &OsStr| temporary == Temporary::Stay && name.as_encoded_bytes().ends_with(b".tmp");
     for entry in fs.list_dir(&dir)? {
-        if is_own(&entry.name) && !is_log(&entry.name) {
+        if is_own(&entry.name) && !is_log(&entry.name) && !stays(&entry.name) {
             unlink(fs, dir.join(&entry.name))?;
         }
     }

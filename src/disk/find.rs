@@ -116,6 +116,17 @@ pub(super) fn find_all(fs: &dyn FileSystem, id: &SessionId) -> io::Result<Vec<Lo
     Ok(found.into_iter().map(|(log, _)| log).collect())
 }
 
+/// The directories of a session that hold no log, each as the log that it does not hold: what a deletion that was cut
+/// short has left, or a log that is being made. Errors as [`find`]'s.
+pub(super) fn find_emptied(fs: &dyn FileSystem, id: &SessionId) -> io::Result<Vec<LogPath>> {
+    let Ok(segment) = session_segment(id.as_str()) else { return Ok(Vec::new()) };
+    let logs =
+        project_dirs(fs)?.into_iter().map(|project| LogPath::found(&project, &segment, Encoding::Plain));
+    let is_there =
+        |log: &LogPath| fs.metadata(&log.session_dir()).is_ok_and(|meta| meta.kind == FileKind::Dir);
+    Ok(logs.filter(is_there).collect())
+}
+
 /// What stands under the names of a log in these project directories. One that cannot be read hides no other.
 fn logs_of(fs: &dyn FileSystem, projects: &[String], segment: &str) -> io::Result<Vec<(LogPath, FileKind)>> {
     let (mut found, mut unseen) = (Vec::new(), None);

@@ -52,6 +52,9 @@ pub enum FileError {
     /// The torn tail could not be saved beside the log, so nothing was cut.
     #[error("the torn end of the log could not be saved ({0}), nothing was changed: try again")]
     Save(#[source] io::Error),
+    /// The log was deleted here, though not all that belongs to it.
+    #[error("the session's log is deleted: delete it again, or close it")]
+    Deleted,
 }
 
 /// The open file of one live session.
@@ -77,6 +80,7 @@ pub struct SessionFile {
     tail_saved: bool,
     header_line: Option<String>,
     notes: Vec<String>,
+    deleted: bool,
     /// The file is the header line and then the very lines of memory, so that a fork may copy its bytes.
     verbatim: Option<u64>,
 }
@@ -140,6 +144,7 @@ impl SessionFile {
             tail_saved: false,
             header_line: None,
             notes: Vec::new(),
+            deleted: false,
             verbatim,
         }
     }
@@ -162,6 +167,21 @@ impl SessionFile {
     /// Where the log lies.
     pub fn path(&self) -> &LogPath {
         &self.path
+    }
+
+    /// The open log.
+    pub fn file(&self) -> &dyn super::fs::File {
+        self.writer.file().as_ref()
+    }
+
+    /// From now on nothing is written: the log's name is gone, by our own hand.
+    pub fn mark_deleted(&mut self) {
+        self.deleted = true;
+    }
+
+    /// Whether the log was deleted here.
+    pub fn is_deleted(&self) -> bool {
+        self.deleted
     }
 
     /// The events that the operating system has.
@@ -216,6 +236,9 @@ impl SessionFile {
     }
 
     fn append_from(&mut self, log: &Log) -> Result<(), FileError> {
+        if self.deleted {
+            return Err(FileError::Deleted);
+        }
         let to = log.len();
         let mut runs = log.lines(self.written, to);
         let (first, second) = (runs.next().unwrap_or(""), runs.next());
@@ -250,6 +273,12 @@ impl SessionFile {
     /// Mends the log, then writes what is unwritten: saves what is cut beside the log, cuts, completes.
     /// Syncs, so not for the owner thread. What has been done when it fails is not done again.
     pub fn mend_and_write(&mut self, log: &Log) -> Result<(), FileError> {
+        if self.deleted {
+            return Err(FileError::Deleted);
+        }
+        if self.needs_mending() {
+            self.writer.check()?; // before anything is put beside it
+        }
         if let Some(at) = self.mend.cut_at {
             let (log, end) = (self.path.log(), self.writer.committed_len());
             if !self.tail_saved {

@@ -237,12 +237,11 @@ impl LogWriter {
     /// [`WriteError::Examine`], [`WriteError::Failed`] (the cut), [`WriteError::ChangedOutside`] when what is there
     /// cannot be ours, [`WriteError::Removed`].
     pub fn recover(&mut self) -> Result<(), WriteError> {
-        let Some(ours) = self.left_behind else { return Ok(()) };
-        let actual = self.size()?;
-        if actual < self.len || actual > ours {
-            return Err(WriteError::ChangedOutside { expected: self.len, actual });
+        if self.left_behind.is_none() {
+            return Ok(());
         }
-        if actual > self.len {
+        self.check()?;
+        if self.size()? > self.len {
             self.file().set_len(self.len).map_err(WriteError::Failed)?;
             self.cuts += 1;
         }
@@ -269,6 +268,18 @@ impl LogWriter {
         self.len = len;
         self.durable = self.durable.min(len);
         Ok(())
+    }
+
+    /// Whether the log has its name and is at most as long as what this store has left there.
+    ///
+    /// # Errors
+    /// [`WriteError::Examine`], [`WriteError::ChangedOutside`], [`WriteError::Removed`].
+    pub fn check(&self) -> Result<(), WriteError> {
+        let (actual, ours) = (self.size()?, self.left_behind.unwrap_or(self.len));
+        match actual < self.len || actual > ours {
+            true => Err(WriteError::ChangedOutside { expected: self.len, actual }),
+            false => Ok(()),
+        }
     }
 
     fn size(&self) -> Result<u64, WriteError> {

@@ -272,8 +272,20 @@ pub enum StorageError {
         doing: String,
         /// The events are committed though not durable.
         committed: bool,
-        /// `changed_outside`.
-        reason: Option<&'static str>,
+    },
+    /// Nothing can be written to the log any more.
+    Lost {
+        /// What was being done.
+        doing: String,
+        /// The events are committed though not durable.
+        committed: bool,
+        /// How it came.
+        how: Loss,
+    },
+    /// The log is deleted, but not all that belongs to it, or not durably.
+    Undeleted {
+        /// `ENOSPC`, `EIO`, …
+        errno: String,
     },
     /// Another process owns the session.
     Locked {
@@ -326,15 +338,31 @@ pub enum StorageError {
     Bug,
 }
 
+/// How a log that was open here was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Another program lengthened or shortened it.
+    Changed {
+        /// The bytes that this process left.
+        expected: u64,
+        /// The bytes now.
+        actual: u64,
+    },
+    /// Another program took its name away.
+    Removed,
+    /// It was deleted here; what was left to do has failed.
+    Deleted,
+}
+
 impl StorageError {
     /// Whether only durability failed: what was written stays committed.
     pub(super) fn is_committed(&self) -> bool {
-        matches!(self, Self::Failed { committed: true, .. })
+        matches!(self, Self::Failed { committed: true, .. } | Self::Lost { committed: true, .. })
     }
 
-    /// Whether another program changed the log: nothing is written to it any more.
-    pub(super) fn is_changed_outside(&self) -> bool {
-        matches!(self, Self::Failed { reason: Some("changed_outside"), .. })
+    /// Whether nothing can be written to the log any more.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
     }
 }
 
@@ -349,17 +377,42 @@ impl From<StorageError> for WireError {
     fn from(error: StorageError) -> Self {
         match error {
             StorageError::NotFound(id) => not_stored(id.as_str()),
-            StorageError::Failed { errno, doing, committed, reason } => {
-                let hint = match (reason, committed) {
-                    (Some("changed_outside"), _) => {
-                        "another program changed the log; close the session and load it"
-                    }
-                    (_, true) => "the events are kept; ask again",
-                    (_, false) => "nothing was changed; try again",
+            StorageError::Failed { errno, doing, committed } => {
+                let hint = match committed {
+                    true => "the events are kept; ask again",
+                    false => "nothing was changed; try again",
                 };
                 let error = Self::new(Code::StorageFailed, format!("{doing} failed with {errno}; {hint}"));
-                let error = error.text("errno", &errno).fact("committed", committed);
-                reason.map_or(error.clone(), |reason| error.text("reason", reason))
+                error.text("errno", &errno).fact("committed", committed)
+            }
+            StorageError::Lost { doing, committed, how } => {
+                let (reason, hint) = match how {
+                    Loss::Changed { expected, actual } => (
+                        "changed_outside",
+                        format!(
+                            "another program changed the log, which has {actual} bytes instead of {expected}; \
+                             close the session and load it"
+                        ),
+                    ),
+                    Loss::Removed => (
+                        "changed_outside",
+                        "another program removed the log; read what you need of the session, then close it".into(),
+                    ),
+                    Loss::Deleted => (
+                        "deleted",
+                        "the session was deleted, only not all that belongs to it; delete it again, or close it"
+                            .into(),
+                    ),
+                };
+                let error = Self::new(Code::StorageFailed, format!("{doing} failed with ESTALE; {hint}"));
+                error.text("errno", "ESTALE").fact("committed", committed).text("reason", reason)
+            }
+            StorageError::Undeleted { errno } => {
+                let message = format!(
+                    "removing the session failed with {errno} when its log was removed already; delete it again"
+                );
+                let error = Self::new(Code::StorageFailed, message);
+                error.text("errno", &errno).fact("committed", true)
             }
             StorageError::Locked { id, by } => {
                 let message =

@@ -3,21 +3,21 @@
 use crate::disk::fs::errno_name;
 use crate::disk::session_file::FileError;
 use crate::disk::write::{SyncError, WriteError};
-use crate::rpc::storage::StorageError;
+use crate::rpc::storage::{Loss, StorageError};
+
+/// An I/O error's name.
+pub(super) fn errno(error: &std::io::Error) -> String {
+    errno_name(error).unwrap_or("EIO").to_owned()
+}
 
 /// An I/O error as the protocol tells it.
 pub(super) fn failed(doing: &str, error: &std::io::Error, committed: bool) -> StorageError {
-    let errno = errno_name(error).unwrap_or("EIO").to_owned();
-    StorageError::Failed { errno, doing: doing.to_owned(), committed, reason: None }
+    let errno = errno(error);
+    StorageError::Failed { errno, doing: doing.to_owned(), committed }
 }
 
-fn changed_outside(doing: &str, committed: bool) -> StorageError {
-    StorageError::Failed {
-        errno: "ESTALE".to_owned(),
-        doing: doing.to_owned(),
-        committed,
-        reason: Some("changed_outside"),
-    }
+pub(super) fn lost(doing: &str, committed: bool, how: Loss) -> StorageError {
+    StorageError::Lost { doing: doing.to_owned(), committed, how }
 }
 
 /// A failed write: nothing of it was kept, unless only its sync failed.
@@ -28,9 +28,11 @@ pub(super) fn write_failed(error: &FileError) -> StorageError {
             failed(DOING, error, false)
         }
         FileError::Write(WriteError::NotRolledBack { write, .. }) => failed(DOING, write, false),
-        FileError::Write(WriteError::ChangedOutside { .. } | WriteError::Removed) => {
-            changed_outside(DOING, false)
+        &FileError::Write(WriteError::ChangedOutside { expected, actual }) => {
+            lost(DOING, false, Loss::Changed { expected, actual })
         }
+        FileError::Write(WriteError::Removed) => lost(DOING, false, Loss::Removed),
+        FileError::Deleted => lost(DOING, false, Loss::Deleted),
         FileError::Save(error) => failed("saving the log's torn end", error, false),
         FileError::Write(WriteError::Syncing) | FileError::Frame(_) => {
             failed(DOING, &std::io::Error::other("sync"), false)
@@ -49,7 +51,9 @@ fn not_synced(error: &SyncError, committed: bool) -> StorageError {
     const DOING: &str = "making the session's log durable";
     match error {
         SyncError::Failed(error) | SyncError::Rewrite(error) => failed(DOING, error, committed),
-        SyncError::ChangedOutside { .. } => changed_outside(DOING, committed),
+        &SyncError::ChangedOutside { expected, actual } => {
+            lost(DOING, committed, Loss::Changed { expected, actual })
+        }
         SyncError::TailTooShort { .. } | SyncError::Lost => {
             failed(DOING, &std::io::Error::other("lost"), committed)
         }

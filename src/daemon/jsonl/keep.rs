@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::failures::{failed, sync_failed, write_failed};
+use super::failures::{failed, lost, sync_failed, write_failed};
 use super::read::Summary;
 use super::storage::Shared;
 use crate::disk::fs::File;
@@ -11,7 +11,7 @@ use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::publish::{Piece, PublishError};
 use crate::disk::session_file::{FileError, SessionFile};
 use crate::log::{Log, Offset, Seq, SessionId, header_line};
-use crate::rpc::storage::{ListFacts, Publication, StorageError, StoredSummary};
+use crate::rpc::storage::{ListFacts, Loss, Publication, StorageError, StoredSummary};
 use crate::session::Session;
 
 type Kept = Result<Option<Seq>, StorageError>;
@@ -78,12 +78,11 @@ fn publish_new(
         }
         // Only replacing one gives this.
         Err(PublishError::Unsettled { source }) => Err(failed("storing the session", &source, true)),
-        Err(PublishError::SourceTooShort { .. }) => Err(StorageError::Failed {
-            errno: "ESTALE".to_owned(),
-            doing: "copying the parent's log".to_owned(),
-            committed: false,
-            reason: Some("changed_outside"),
-        }),
+        Err(PublishError::SourceTooShort { missing }) => {
+            let expected = parent.as_ref().map_or(0, |(_, range)| range.end);
+            let how = Loss::Changed { expected, actual: expected.saturating_sub(missing) };
+            Err(lost("copying the parent's log", false, how))
+        }
         Err(PublishError::Lock(error)) => {
             Err(failed(&format!("locking the session ({error})"), &std::io::Error::other("lock"), false))
         }
@@ -101,6 +100,9 @@ fn exists(shared: &Shared, id: &SessionId) -> StorageError {
 
 /// Makes a session that is no longer live durable, leaves its summary and gives up its lock.
 pub(super) fn let_go(shared: &Shared, mut file: SessionFile, session: &Session) -> Kept {
+    if file.is_deleted() {
+        return Ok(None); // nothing is left that could be promised
+    }
     let log = session.history().log();
     let settled = match settle(&mut file, log) {
         // Once more, while memory has what the failed sync may have lost: afterwards nobody has.
@@ -134,6 +136,15 @@ pub(super) fn delete(
 ) -> Result<(), (Option<Box<SessionFile>>, StorageError)> {
     match super::read::delete(shared, id, file.as_ref()) {
         Ok(()) => Ok(()),
-        Err(error) => Err((file.map(Box::new), error)),
+        Err(error) => {
+            let gone = matches!(error, StorageError::Undeleted { .. });
+            let mark = |mut file: SessionFile| {
+                if gone {
+                    file.mark_deleted();
+                }
+                Box::new(file)
+            };
+            Err((file.map(mark), error))
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::failures::failed;
+use super::failures::{errno, failed};
 use super::keeper::{Keeper, Witness};
 use super::storage::Shared;
 use crate::disk::catalogue::Catalogue;
@@ -333,12 +333,13 @@ pub(super) fn delete(
     file: Option<&SessionFile>,
 ) -> Result<(), StorageError> {
     let deleted = match file {
-        Some(file) => delete_open(shared.fs.as_ref(), file.path()).map(|()| true),
+        Some(file) => delete_open(shared.fs.as_ref(), file.path(), file.file()).map(|()| true),
         None => delete_stored(&shared.fs, id, shared.me),
     };
     match deleted {
         Ok(_) => Ok(()),
         Err(DeleteError::Lock(error)) => Err(locked(id, error)),
         Err(DeleteError::Io(error)) => Err(failed("removing the session", &error, false)),
+        Err(DeleteError::Unfinished(error)) => Err(StorageError::Undeleted { errno: errno(&error) }),
     }
 }

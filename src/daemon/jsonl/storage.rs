@@ -20,7 +20,7 @@ use crate::disk::lock::Holder;
 use crate::disk::os::OsFs;
 use crate::disk::publish::Publisher;
 use crate::disk::read::ReadLimits;
-use crate::disk::session_file::SessionFile;
+use crate::disk::session_file::{FileError, SessionFile};
 use crate::disk::write::{SyncDone, SyncJob};
 use crate::log::{Offset, Seq, SessionId};
 use crate::rpc::storage::{Job, JobResult, Listed, Storage, StorageError, StoreDescription, Ticket, Written};
@@ -433,6 +433,10 @@ impl Storage for JsonlStorage {
             }
             Job::Sync(id, facts) => match self.here(&id) {
                 None => self.finish(ticket, JobResult::Kept(Ok(None))),
+                Some(here) if here.file.is_deleted() => {
+                    let lost = write_failed(&FileError::Deleted);
+                    self.finish(ticket, JobResult::Kept(Err(lost)));
+                }
                 Some(here) => {
                     let summed = here.summed;
                     let summary = facts.and_then(|facts| Summary::of(&here.file, *facts));

@@ -65,10 +65,11 @@ impl RepairError {
             StorageError::Failed { errno, doing, .. } => {
                 Self::Mend(format!("{doing} failed with {errno}: try again once the cause is gone"))
             }
-            StorageError::Corrupt { reason, .. } | StorageError::Unsupported { reason, .. } => {
-                Self::Mend(reason)
-            }
-            StorageError::Exists { .. } | StorageError::Limit { .. } | StorageError::Bug => {
+            StorageError::Undeleted { errno } => Self::Mend(format!("removing a file failed with {errno}")),
+            StorageError::Corrupt { reason, .. }
+            | StorageError::Unsupported { reason, .. }
+            | StorageError::Limit { reason, .. } => Self::Mend(reason),
+            StorageError::Lost { .. } | StorageError::Exists { .. } | StorageError::Bug => {
                 Self::Mend("the log was changed meanwhile: try again".to_owned())
             }
         }

@@ -67,7 +67,7 @@ impl Service {
         {
             let id = session.id().clone();
             if let Err(error) = self.make_durable(&id, None)?
-                && !error.is_changed_outside()
+                && !error.is_lost()
             {
                 return Err(error.into());
             }
