@@ -7,70 +7,15 @@
 mod dur_support;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use dur_support::bench::Bench;
 use dur_support::local::{Local, runtime};
 use dur_support::process::Answer;
 use dur_support::{Said, append, entry, is_whole, note, said};
 use serde_json::{Value, json};
-use sessiond::disk::fault::{Effect, FaultFs, Op};
-use sessiond::disk::record::RecordingFs;
+use sessiond::disk::fault::{Effect, Op};
 use tokio::runtime::Runtime;
-
-/// A store whose operations can fail, and a server on it.
-struct Bench {
-    disk: RecordingFs,
-    faults: Arc<FaultFs>,
-    local: Local,
-    runtime: Arc<Runtime>,
-}
-
-impl Bench {
-    fn new(runtime: &Arc<Runtime>) -> Self {
-        Self::on(RecordingFs::new(), runtime)
-    }
-
-    fn on(disk: RecordingFs, runtime: &Arc<Runtime>) -> Self {
-        let faults = Arc::new(FaultFs::new(Arc::new(disk.clone())));
-        let local = Local::new(faults.clone(), runtime);
-        Self { disk, faults, local, runtime: Arc::clone(runtime) }
-    }
-
-    /// A server that starts anew, the old one having ended or been killed.
-    fn restart(self, killed: bool) -> Self {
-        let Self { disk, faults, local, runtime } = self;
-        faults.clear();
-        if killed {
-            drop(local)
-        } else {
-            local.end()
-        }
-        Self::on(disk, &runtime)
-    }
-
-    fn log(&self, session: &str) -> Option<Vec<u8>> {
-        let paths = self.disk.paths();
-        let is_log = |path: &&PathBuf| path.ends_with(format!("{session}/session.jsonl"));
-        paths.iter().find(is_log).map(|path| self.disk.content(path).unwrap())
-    }
-
-    /// The events in a session's file.
-    fn stored(&self, session: &str) -> Vec<Said> {
-        let log = self.log(session).unwrap_or_default();
-        let lines = std::str::from_utf8(&log).unwrap().lines().skip(1);
-        lines.map(|line| said(&serde_json::from_str(line).unwrap())).collect()
-    }
-
-    fn fail(&self, op: Op, errno: &'static str) {
-        self.faults.fail(Some(op), 0, Effect::Errno(errno));
-    }
-
-    fn notices_of(&mut self, method: &str) -> Vec<Value> {
-        let all = std::mem::take(&mut self.local.notices);
-        all.into_iter().filter(|notice| notice["method"] == method).collect()
-    }
-}
 
 fn refusal(answer: Answer) -> Value {
     let error = answer.expect_err("a refusal");

@@ -7,6 +7,7 @@
 #![allow(unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod dur_support;
+mod storage_support;
 mod support;
 mod wire_support;
 

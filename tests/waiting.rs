@@ -1,61 +1,37 @@
 //! Do requests that must wait for storage, or for one another, come in order, all of them and once?
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod storage_support;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use sessiond::daemon::MemoryStorage;
-use sessiond::log::{Seq, SessionId};
-use sessiond::rpc::storage::{Job, JobResult, Storage, StoreDescription, Ticket, Written};
+use sessiond::rpc::storage::{Job, JobResult, Storage, Ticket};
 use sessiond::rpc::{Server, Settings};
-use sessiond::session::Session;
+use storage_support::{Differs, Double};
 
-/// A memory store whose jobs wait until the test lets them go.
+/// Its jobs wait until the test lets them go.
 struct Gate {
-    inner: MemoryStorage,
-    jobs: Arc<Mutex<VecDeque<(Ticket, Job)>>>,
+    jobs: VecDeque<(Ticket, Job)>,
     open: Arc<Mutex<usize>>,
 }
 
-impl Storage for Gate {
-    fn describe(&self) -> StoreDescription {
-        self.inner.describe()
+impl Differs for Gate {
+    fn start(&mut self, _: &mut MemoryStorage, ticket: Ticket, job: Job) {
+        self.jobs.push_back((ticket, job));
     }
 
-    fn start(&mut self, ticket: Ticket, job: Job) {
-        self.jobs.lock().unwrap().push_back((ticket, job));
-    }
-
-    fn finished(&mut self) -> Option<(Ticket, JobResult)> {
+    fn finished(&mut self, inner: &mut MemoryStorage) -> Option<(Ticket, JobResult)> {
         let mut open = self.open.lock().unwrap();
         if *open > 0
-            && let Some((ticket, job)) = self.jobs.lock().unwrap().pop_front()
+            && let Some((ticket, job)) = self.jobs.pop_front()
         {
             *open -= 1;
-            self.inner.start(ticket, job);
+            inner.start(ticket, job);
         }
-        self.inner.finished()
-    }
-
-    fn write(&mut self, session: &Session) -> Written {
-        self.inner.write(session)
-    }
-
-    fn durable_moved(&mut self) -> Option<(SessionId, Seq)> {
-        self.inner.durable_moved()
-    }
-
-    fn is_quiet(&self) -> bool {
-        self.inner.is_quiet()
-    }
-
-    fn durable(&self, id: &SessionId) -> Option<Seq> {
-        self.inner.durable(id)
-    }
-
-    fn warnings(&self, id: &SessionId) -> Vec<String> {
-        self.inner.warnings(id)
+        inner.finished()
     }
 }
 
@@ -66,9 +42,9 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let (jobs, open) = (Arc::default(), Arc::new(Mutex::new(0)));
-        let gate = Gate { inner: MemoryStorage::default(), jobs, open: Arc::clone(&open) };
-        Self { server: Server::new(Settings::default(), Box::new(gate)), open }
+        let open = Arc::new(Mutex::new(0));
+        let gate = Gate { jobs: VecDeque::new(), open: Arc::clone(&open) };
+        Self { server: Server::new(Settings::default(), Box::new(Double::new(gate))), open }
     }
 
     fn send(&mut self, id: u64, method: &str, params: Value) {

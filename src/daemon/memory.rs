@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::log::{Header, Offset, Seq, SessionId};
+use crate::log::{Header, Offset, SessionId};
 use crate::rpc::results::Status;
 use crate::rpc::storage::{
     Inspected, Job, JobResult, ListFacts, Listed, Loaded, Storage, StorageError, StoreDescription,
-    StoredInfo, StoredSummary, Ticket, Written,
+    StoredInfo, StoredSummary, Ticket,
 };
-use crate::session::{History, Rules, Session};
+use crate::session::{History, Rules};
 
 struct Kept {
     header: Header,
@@ -106,25 +106,5 @@ impl Storage for MemoryStorage {
 
     fn finished(&mut self) -> Option<(Ticket, JobResult)> {
         self.finished.pop_front()
-    }
-
-    fn write(&mut self, _: &Session) -> Written {
-        Written::Done
-    }
-
-    fn durable_moved(&mut self) -> Option<(SessionId, Seq)> {
-        None
-    }
-
-    fn is_quiet(&self) -> bool {
-        true
-    }
-
-    fn durable(&self, _: &SessionId) -> Option<Seq> {
-        None
-    }
-
-    fn warnings(&self, _: &SessionId) -> Vec<String> {
-        Vec::new()
     }
 }

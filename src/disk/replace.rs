@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::fs::{File, FileSystem};
-use super::lock::Lock;
+use super::lock::{Lock, contained};
 use super::paths::LogPath;
 use super::publish::{Piece, PublishError, copy_all, step, temp_name, write_all};
 use super::summary::SUMMARY_FILE;
@@ -81,8 +81,8 @@ impl Replacement {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if let Some(temp) = self.temp.take() {
-            let _ = self.fs.unlink(&temp);
+            contained(|| drop(self.fs.unlink(&temp)));
         }
-        let _ = self.file.unlock();
+        contained(|| drop(self.file.unlock()));
     }
 }

@@ -210,6 +210,8 @@ impl LogWriter {
             }
             _ => {}
         }
+        // Until all is there: a bug on the way leaves a part of it, as a failure does.
+        self.left_behind = Some(self.len + bytes.len() as u64);
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
             match self.file().append(rest) {
@@ -219,6 +221,7 @@ impl LogWriter {
                 Err(error) => return Err(self.roll_back(done, error)),
             }
         }
+        self.left_behind = None;
         self.len += done as u64;
         Ok(self.len)
     }

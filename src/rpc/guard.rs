@@ -1,8 +1,9 @@
 //! A bug in one request is that request's alone (PROTOCOL 5, `INTERNAL`).
 //!
 //! One guard stands around each thing that the server carries out: a line, the result of a job, a portion of a
-//! history. What unwinds to it loses its lines and is answered `INTERNAL`; what it had committed or opened is taken
-//! back, as nobody was told of it; and the sessions that it names are folded anew from their logs.
+//! history, the letting go of a session at the end. What unwinds to it loses its lines and is answered `INTERNAL`; what it had committed or opened is taken
+//! back, as nobody was told of it; and the sessions that it names are folded anew from their logs. Between requests
+//! [`survives`] stands around the steps that end a turn: a session whose log may differ from memory is let go of.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,15 +12,20 @@ use super::error::{Code, WireError};
 use super::server::{Server, named_sessions};
 use super::service::Service;
 use super::storage::Job;
-use super::turn::refuse_lines;
+use super::turn::{Fate, Settling, Touched, refuse_lines};
 use super::waiting::Waiting;
 use crate::json::{Json, Scratch};
 use crate::log::SessionId;
 use crate::session::TakenBack;
 
-fn bug() -> WireError {
+pub(super) fn bug() -> WireError {
     tracing::error!("a request met a bug and was answered INTERNAL");
     WireError::new(Code::Internal, "a bug in sessiond; the session was folded anew, report this")
+}
+
+/// Carries out what no single request is guarded for; none when it met a bug.
+pub(super) fn survives<T>(act: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(act)).ok()
 }
 
 impl Server {
@@ -67,15 +73,14 @@ impl Server {
     /// A line met a bug; `loading` is the session whose file was opened for it.
     pub(super) fn line_broke(&mut self, line: &str, loading: Option<SessionId>) {
         let Some(service) = self.service.as_mut() else { return };
-        service.take_back();
+        survives(|| service.take_back());
         if let Some(id) = loading.filter(|id| service.store.session(id.as_str()).is_err()) {
-            service.abandon(id);
+            survives(|| service.abandon(id));
         }
         // Reading the line may have been the bug: then nobody knows whose it is.
-        let (id, names) =
-            catch_unwind(|| whose(line)).unwrap_or_else(|_| (Some("null".to_owned()), Vec::new()));
+        let (id, names) = survives(|| whose(line)).unwrap_or_else(|| (Some("null".to_owned()), Vec::new()));
         for name in &names {
-            service.refold(name);
+            survives(|| service.refold(name));
         }
         let error = bug();
         if let Some(id) = id {
@@ -88,6 +93,28 @@ impl Server {
         let error = bug();
         if let Some(out) = self.output() {
             refuse_lines(lines, &error, out);
+        }
+    }
+
+    /// Telling what became of a turn met a bug, after its logs were written: what it would have told is refused, and as
+    /// their logs hold what nobody is told of, its sessions are let go of.
+    pub(super) fn telling_broke(&mut self, touched: &[Touched], settling: &Settling) {
+        let Some(service) = self.service.as_mut() else { return };
+        let fates: Vec<Fate> = touched.iter().map(|_| Fate::Failed(bug())).collect();
+        if survives(|| settling.settle(&fates, &mut service.out)).is_none() {
+            service.out.clear(); // better no answer than a false one
+        }
+        touched.iter().for_each(|touched| service.lose(&touched.id));
+    }
+
+    /// Giving storage the job that lines wait for met a bug; `untaken` are those lines if they do not wait yet.
+    pub(super) fn beginning_broke(&mut self, id: &SessionId, untaken: &str) {
+        match self.starting.take().and_then(|ticket| self.queue.done(ticket)) {
+            Some(Waiting::Hold { lines, .. }) => self.answers_broke(&lines.text),
+            _ => self.answers_broke(untaken),
+        }
+        if let Some(service) = self.service.as_mut() {
+            service.lose(id);
         }
     }
 
@@ -131,6 +158,12 @@ impl Service {
         }
     }
 
+    /// Lets go of a live session whose log and memory may differ. What its log holds can be loaded.
+    pub(super) fn lose(&mut self, id: &SessionId) {
+        survives(|| drop(self.end(id.as_str())));
+        survives(|| self.abandon(id.clone()));
+    }
+
     fn refold(&mut self, id: &str) {
         if let Ok(session) = self.store.session_mut(id) {
             session.refold();
@@ -145,10 +178,9 @@ impl Service {
 mod tests {
     use super::*;
     use crate::json::{Checks, JsonStr};
-    use crate::log::Seq;
     use crate::rpc::Settings;
-    use crate::rpc::storage::{JobResult, Storage, StoreDescription, Ticket, Written};
-    use crate::session::{Append, Candidate, Expect, Moment, Session};
+    use crate::rpc::storage::{JobResult, Storage, StoreDescription, Ticket};
+    use crate::session::{Append, Candidate, Expect, Moment};
 
     /// A store that is written to and knows nothing.
     struct Nowhere;
@@ -160,21 +192,6 @@ mod tests {
         fn start(&mut self, _: Ticket, _: Job) {}
         fn finished(&mut self) -> Option<(Ticket, JobResult)> {
             None
-        }
-        fn write(&mut self, _: &Session) -> Written {
-            Written::Done
-        }
-        fn durable_moved(&mut self) -> Option<(SessionId, Seq)> {
-            None
-        }
-        fn is_quiet(&self) -> bool {
-            true
-        }
-        fn durable(&self, _: &SessionId) -> Option<Seq> {
-            None
-        }
-        fn warnings(&self, _: &SessionId) -> Vec<String> {
-            Vec::new()
         }
     }
 

@@ -151,19 +151,19 @@ impl Settling {
         fates.iter().all(|fate| matches!(fate, Fate::Kept)) && !self.0.iter().any(|entry| entry.durable)
     }
 
-    /// Takes out of `out` what its session's fate does not let stay.
+    /// Takes out of `out` what its session's fate does not let stay. Should that meet a bug, `out` is as it was.
     pub(super) fn settle(&self, fates: &[Fate], out: &mut String) -> TakenOut {
         let mut taken = TakenOut::default();
         if self.is_plain(fates) {
             return taken;
         }
-        let before = std::mem::take(out);
+        let (before, mut kept) = (out.as_str(), String::with_capacity(out.len()));
         let mut at = 0;
         for entry in &self.0 {
-            out.push_str(before.get(at..entry.start).unwrap_or(""));
+            kept.push_str(before.get(at..entry.start).unwrap_or(""));
             let lines = before.get(entry.start..entry.end).unwrap_or("");
             match fates.get(entry.slot) {
-                Some(Fate::Failed(error)) => refuse_lines(lines, error, out),
+                Some(Fate::Failed(error)) => refuse_lines(lines, error, &mut kept),
                 Some(Fate::Waits) => of_slot(&mut taken.waiting, entry.slot, |waiting: &mut Lines| {
                     let start = waiting.text.len();
                     waiting.text.push_str(lines);
@@ -174,11 +174,12 @@ impl Settling {
                 _ if entry.durable => {
                     of_slot(&mut taken.durable, entry.slot, |text: &mut String| text.push_str(lines));
                 }
-                _ => out.push_str(lines),
+                _ => kept.push_str(lines),
             }
             at = entry.end;
         }
-        out.push_str(before.get(at..).unwrap_or(""));
+        kept.push_str(before.get(at..).unwrap_or(""));
+        *out = kept;
         taken
     }
 }

@@ -1,9 +1,8 @@
 //! What a server does between two lines: finished jobs, turns to write, histories to stream, the end.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::connection::Notice;
 use super::error::{Code, WireError};
+use super::guard::survives;
 use super::server::{From, Server};
 use super::service::{Service, notify};
 use super::storage::{Job, JobResult, Storage, Written};
@@ -41,7 +40,8 @@ impl Server {
         service.connection.silence();
         let ids: Vec<SessionId> = service.store.sessions().map(|session| session.id().clone()).collect();
         for id in ids {
-            self.let_go(&id, true);
+            // One that meets a bug keeps no other from being stored whole.
+            self.guarded(|server| server.let_go(&id, true));
         }
         self.settle();
     }
@@ -52,8 +52,7 @@ impl Server {
         let session = if announced { service.end(id.as_str()) } else { service.forget(id.as_str()) };
         if let Some(session) = session.filter(|session| !session.is_ephemeral()) {
             let names = vec![id.as_str().to_owned()];
-            let ticket = self.queue.wait(Waiting::Nobody { names });
-            service.storage.start(ticket, Job::Release(session));
+            self.start(Waiting::Nobody { names }, Job::Release(session));
         }
     }
 
@@ -101,35 +100,59 @@ impl Server {
                 Err(_) => Fate::Kept,
             });
         }
-        let taken = settling.settle(&fates, &mut service.out);
+        let Some(taken) = survives(|| settling.settle(&fates, &mut service.out)) else {
+            return self.telling_broke(&touched, &settling);
+        };
         for (Touched { id, from }, fate) in touched.iter().zip(&fates) {
-            if let Fate::Failed(_) = fate {
-                service.retract(id, *from);
+            if let Fate::Failed(_) = fate
+                && survives(|| service.retract(id, *from)).is_none()
+            {
+                service.lose(id);
             }
         }
         for (slot, fate) in fates.iter().enumerate() {
             let (Fate::Waits, Some(Touched { id, from })) = (fate, touched.get(slot)) else { continue };
-            let lines =
-                taken.waiting.iter().find(|(other, _)| *other == slot).map(|(_, lines)| lines.clone());
-            let Some(job) = service.publication(id, None) else { continue };
-            let names = vec![id.as_str().to_owned()];
-            let undo = Undo::Retract(id.clone(), *from);
-            let ticket = self.queue.wait(Waiting::Hold { lines: lines.unwrap_or_default(), names, undo });
-            service.storage.start(ticket, job);
+            let lines = taken.waiting.iter().find(|(other, _)| *other == slot).map(|(_, lines)| lines);
+            let begun = survives(|| {
+                let Some(job) = self.service.as_mut().and_then(|service| service.publication(id, None))
+                else {
+                    return;
+                };
+                let names = vec![id.as_str().to_owned()];
+                let (lines, undo) = (lines.cloned().unwrap_or_default(), Undo::Retract(id.clone(), *from));
+                self.start(Waiting::Hold { lines, names, undo }, job);
+            });
+            if begun.is_none() {
+                self.beginning_broke(id, lines.map_or("", |lines| &lines.text));
+            }
         }
         for (slot, lines) in taken.durable {
             let Some(Touched { id, .. }) = touched.get(slot) else { continue };
             // Later requests of the session need not wait: only this answer does.
-            let (lines, names) = (lines.into(), Vec::new());
-            let ticket = self.queue.wait(Waiting::Hold { lines, names, undo: Undo::Nothing });
-            service.storage.start(ticket, Job::Sync(id.clone(), None));
+            let waiting = Waiting::Hold { lines: lines.into(), names: Vec::new(), undo: Undo::Nothing };
+            if survives(|| self.start(waiting, Job::Sync(id.clone(), None))).is_none() {
+                self.beginning_broke(id, "");
+            }
         }
-        service.turn.reuse(touched, settling);
+        if let Some(service) = self.service.as_mut() {
+            service.turn.reuse(touched, settling);
+        }
     }
 
     /// Tells the client how far storage has become durable, before the answers that promise it; of a
     /// session that it does not know yet, after the answer that makes it known.
+    ///
+    /// What a bug on the way leaves untold, the next move of that session tells with it.
     pub(super) fn tell_durable(&mut self) {
+        let mark = self.output().map_or(0, |out| out.len());
+        if survives(|| self.tell_moves()).is_none()
+            && let Some(out) = self.output()
+        {
+            out.truncate(mark);
+        }
+    }
+
+    fn tell_moves(&mut self) {
         let Some(service) = self.service.as_mut() else { return };
         let mut moves = std::mem::take(&mut self.untold);
         while let Some(moved) = service.storage.durable_moved() {
@@ -145,7 +168,8 @@ impl Server {
     }
 
     pub(super) fn finished(&mut self) -> Option<(u64, JobResult)> {
-        self.service.as_mut().and_then(|service| service.storage.finished())
+        let service = self.service.as_mut()?;
+        survives(|| service.storage.finished()).flatten()
     }
 
     pub(super) fn resume(&mut self, ticket: u64, result: JobResult) {
@@ -162,7 +186,7 @@ impl Server {
                 }
                 // A load that nobody waits for must not keep the session.
                 if let (JobResult::Loaded(Ok(loaded)), Some(service)) = (result, self.service.as_mut()) {
-                    service.abandon(loaded.header.id);
+                    survives(|| service.abandon(loaded.header.id));
                 }
             }
         }
@@ -207,11 +231,11 @@ impl Server {
 
 /// Writes one session's events. A bug on the way is that session's alone: its appends are taken back.
 fn write(storage: &mut dyn Storage, session: &Session) -> Fate {
-    match catch_unwind(AssertUnwindSafe(|| storage.write(session))) {
-        Ok(Written::Done) => Fate::Kept,
-        Ok(Written::Publish) => Fate::Waits,
-        Ok(Written::Failed(error)) => Fate::Failed(error.into()),
-        Err(_) => {
+    match survives(|| storage.write(session)) {
+        Some(Written::Done) => Fate::Kept,
+        Some(Written::Publish) => Fate::Waits,
+        Some(Written::Failed(error)) => Fate::Failed(error.into()),
+        None => {
             tracing::error!("writing a session's log met a bug; its appends were answered INTERNAL");
             Fate::Failed(WireError::new(
                 Code::Internal,

@@ -16,6 +16,7 @@ use sessiond::rpc::{CanonicalPath, Server, Settings};
 use sessiond::session::Session;
 
 use super::kit::{Says, Store, note, to, turn};
+use crate::storage_support::{Differs, Double};
 use crate::wire_support::{Daemon, line};
 
 /// Which question of the server's panics next.
@@ -24,49 +25,52 @@ struct Trap {
     durable: AtomicBool,
     write: AtomicBool,
     start: AtomicBool,
+    moved: AtomicBool,
+    finished: AtomicBool,
+    /// Writes wait for their file, whose making then panics.
+    publish: AtomicBool,
 }
 
-/// A store in memory that panics where it is told to.
-struct Trapped {
-    inner: MemoryStorage,
-    trap: Arc<Trap>,
+fn spring(trap: &AtomicBool) {
+    assert!(!trap.swap(false, Ordering::Relaxed), "a bug with a-secret-payload");
 }
 
-impl Storage for Trapped {
-    fn describe(&self) -> StoreDescription {
+/// It panics where it is told to.
+struct Trapped(Arc<Trap>);
+
+impl Differs for Trapped {
+    fn describe(&self, _: &MemoryStorage) -> StoreDescription {
         // As a store on disk, so that the server has something to write.
         StoreDescription { kind: "jsonl", root: Some("nowhere".to_owned()) }
     }
 
-    fn start(&mut self, ticket: Ticket, job: Job) {
-        assert!(!self.trap.start.swap(false, Ordering::Relaxed), "a bug with a-secret-payload");
-        self.inner.start(ticket, job);
+    fn start(&mut self, inner: &mut MemoryStorage, ticket: Ticket, job: Job) {
+        spring(&self.0.start);
+        inner.start(ticket, job);
     }
 
-    fn finished(&mut self) -> Option<(Ticket, JobResult)> {
-        self.inner.finished()
+    fn finished(&mut self, inner: &mut MemoryStorage) -> Option<(Ticket, JobResult)> {
+        spring(&self.0.finished);
+        inner.finished()
     }
 
-    fn write(&mut self, session: &Session) -> Written {
-        assert!(!self.trap.write.swap(false, Ordering::Relaxed), "a bug with a-secret-payload");
-        self.inner.write(session)
+    fn write(&mut self, inner: &mut MemoryStorage, session: &Session) -> Written {
+        spring(&self.0.write);
+        if self.0.publish.swap(false, Ordering::Relaxed) {
+            self.0.start.store(true, Ordering::Relaxed);
+            return Written::Publish;
+        }
+        inner.write(session)
     }
 
-    fn durable_moved(&mut self) -> Option<(SessionId, Seq)> {
-        self.inner.durable_moved()
+    fn durable_moved(&mut self, inner: &mut MemoryStorage) -> Option<(SessionId, Seq)> {
+        spring(&self.0.moved);
+        inner.durable_moved()
     }
 
-    fn is_quiet(&self) -> bool {
-        self.inner.is_quiet()
-    }
-
-    fn durable(&self, id: &SessionId) -> Option<Seq> {
-        assert!(!self.trap.durable.swap(false, Ordering::Relaxed), "a bug with a-secret-payload");
-        self.inner.durable(id)
-    }
-
-    fn warnings(&self, id: &SessionId) -> Vec<String> {
-        self.inner.warnings(id)
+    fn durable(&self, inner: &MemoryStorage, id: &SessionId) -> Option<Seq> {
+        spring(&self.0.durable);
+        inner.durable(id)
     }
 }
 
@@ -80,7 +84,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let trap = Arc::new(Trap::default());
-        let storage = Trapped { inner: MemoryStorage::default(), trap: Arc::clone(&trap) };
+        let storage = Double::new(Trapped(Arc::clone(&trap)));
         let settings = Settings { canonical: CanonicalPath(no_path), ..Settings::default() };
         Self { server: Server::new(settings, Box::new(storage)), trap, next: 0, notices: Vec::new() }
     }
@@ -208,6 +212,48 @@ fn a_panic_in_a_write_takes_back_what_it_carried() {
     assert_eq!(told, ["other"], "what is not kept is not announced");
     assert_eq!(bench.seen("s"), before);
     assert_eq!(bench.call("session/append", to("s", &note(1)))["result"]["seq"], 8);
+}
+
+/// What ends a turn belongs to no single request: a bug there costs answers or sessions, never the daemon.
+#[test]
+fn a_panic_between_requests_ends_nothing() {
+    type Pick = fn(&Trap) -> &AtomicBool;
+    let traps: [(&str, Pick, bool); 4] = [
+        ("durable_moved", |trap| &trap.moved, false),
+        ("finished", |trap| &trap.finished, false),
+        ("a sync", |trap| &trap.start, true),
+        ("a publication", |trap| &trap.publish, true),
+    ];
+    for (what, pick, loses) in traps {
+        let mut bench = Bench::new();
+        for id in ["s", "other"] {
+            bench.call("session/new", json!({"sessionId": id}));
+            bench.call("session/append_batch", json!({"sessionId": id, "events": turn(1, &["c"])}));
+        }
+        bench.notices.clear();
+        pick(&bench.trap).store(true, Ordering::Relaxed);
+        let mut params = to("s", &note(1));
+        params["durable"] = json!(what == "a sync");
+        let answers = bench.turn(&[("session/append", params), ("session/append", to("other", &note(2)))]);
+        assert!(!pick(&bench.trap).load(Ordering::Relaxed), "{what} was asked for");
+        assert_eq!(answers[1]["result"]["seq"], 8, "{what}");
+        let disposed = |notice: &&Value| notice["method"] == "session/disposed";
+        let disposed: Vec<_> = bench.notices.iter().filter(disposed).collect();
+        if loses {
+            is_internal(&answers[0]);
+            assert_eq!(disposed.len(), 1, "{what}: {disposed:?}");
+            assert_eq!(disposed[0]["params"]["sessionId"], "s", "{what}");
+        } else {
+            assert_eq!((&answers[0]["result"]["seq"], disposed.len()), (&json!(8), 0), "{what}");
+            assert_eq!(bench.call("session/append", to("s", &note(3)))["result"]["seq"], 9, "{what}");
+        }
+        assert_eq!(bench.call("session/append", to("other", &note(3)))["result"]["seq"], 9, "{what}");
+        // The end, with a bug in the letting go of the first session: the other one is let go of all the same.
+        pick(&bench.trap).store(true, Ordering::Relaxed);
+        bench.server.shut_down();
+        bench.server.advance();
+        assert!(bench.server.is_idle(), "{what}");
+    }
 }
 
 /// The real daemon, over a file system that panics: no payload on stderr, and what was answered is kept.

@@ -64,6 +64,8 @@ enum Message {
     Done(Ticket, JobResult),
     /// A file that was away is back: published, mended or loaded. With it a job is done.
     Back(Ticket, SessionId, Option<Box<SessionFile>>, JobResult),
+    /// A job of a live session met a bug that its file was let go of for.
+    Lost(Ticket, SessionId, JobResult),
     /// A sync has ended.
     Synced(SessionId, SyncDone),
     /// A summary was left beside a log.
@@ -78,6 +80,9 @@ enum Live {
     Away,
     /// Here.
     Here(Box<Here>),
+    /// A bug has let go of it, and nobody knows what it holds: it is written no more until the session is closed and
+    /// loaded.
+    Lost,
 }
 
 struct Here {
@@ -193,7 +198,15 @@ impl JsonlStorage {
         match std::mem::replace(live, Live::Away) {
             Live::Here(here) => Some(here),
             Live::Away => None,
+            Live::Lost => {
+                *live = Live::Lost;
+                None
+            }
         }
+    }
+
+    fn is_lost(&self, id: &SessionId) -> bool {
+        matches!(self.live.get(id), Some(Live::Lost))
     }
 
     fn receive(&mut self, message: Message) {
@@ -208,6 +221,10 @@ impl JsonlStorage {
                     Some(file) => self.back(id, *file, matches!(result, JobResult::Kept(Ok(_)))),
                     None => drop(self.live.remove(&id)),
                 }
+                self.finish(ticket, result);
+            }
+            Message::Lost(ticket, id, result) => {
+                self.live.insert(id, Live::Lost);
                 self.finish(ticket, result);
             }
             Message::Synced(id, done) => self.synced(&id, done),
@@ -320,9 +337,15 @@ impl JsonlStorage {
             return;
         }
         let here = self.take(&id);
-        let broken = Message::Back(ticket, id.clone(), None, JobResult::Deleted(Err(StorageError::Bug)));
+        let lost = here.is_some() || self.is_lost(&id); // should it not be deleted, it is live and has no file
+        let bug = JobResult::Deleted(Err(StorageError::Bug));
+        let broken = match lost {
+            true => Message::Lost(ticket, id.clone(), bug),
+            false => Message::Back(ticket, id.clone(), None, bug),
+        };
         self.away(broken, move |shared| match keep::delete(shared, &id, here.map(|here| here.file)) {
             Ok(()) => Message::Back(ticket, id, None, JobResult::Deleted(Ok(()))),
+            Err((None, error)) if lost => Message::Lost(ticket, id, JobResult::Deleted(Err(error))),
             Err((file, error)) => Message::Back(ticket, id, file, JobResult::Deleted(Err(error))),
         });
     }
@@ -347,7 +370,13 @@ impl JsonlStorage {
     fn release(&mut self, ticket: Ticket, session: Box<Session>) {
         let id = session.id().clone();
         match self.here(&id) {
-            None => return self.finish(ticket, JobResult::Kept(Ok(None))), // it never had an event
+            None => {
+                let kept = match self.live.remove(&id) {
+                    Some(Live::Lost) => Err(StorageError::Bug), // nobody knows what of it is durable
+                    _ => Ok(None),                              // it never had an event
+                };
+                return self.finish(ticket, JobResult::Kept(kept));
+            }
             Some(here) if here.is_at_work() => {
                 here.leaving = Some(Leaving::Release(ticket, session));
                 return;
@@ -424,12 +453,15 @@ impl Storage for JsonlStorage {
                     parent.file.prefix(&publication.log, publication.inherited)
                 });
                 self.live.insert(id.clone(), Live::Away);
-                let broken = Message::Back(ticket, id.clone(), None, JobResult::Kept(Err(StorageError::Bug)));
+                let broken = Message::Lost(ticket, id.clone(), JobResult::Kept(Err(StorageError::Bug)));
                 self.away(broken, move |shared| {
                     let (file, result) =
                         keep::publish(shared, here.map(|here| here.file), &publication, parent);
                     Message::Back(ticket, id, file.map(Box::new), JobResult::Kept(result))
                 });
+            }
+            Job::Sync(id, _) if self.is_lost(&id) => {
+                self.finish(ticket, JobResult::Kept(Err(StorageError::Bug)));
             }
             Job::Sync(id, facts) => match self.here(&id) {
                 None => self.finish(ticket, JobResult::Kept(Ok(None))),
@@ -466,6 +498,9 @@ impl Storage for JsonlStorage {
 
     fn write(&mut self, session: &Session) -> Written {
         let id = session.id();
+        if self.is_lost(id) {
+            return Written::Failed(StorageError::Bug);
+        }
         let Some(here) = self.here(id).filter(|here| !here.file.needs_mending()) else {
             return Written::Publish;
         };
@@ -497,6 +532,9 @@ impl Storage for JsonlStorage {
     fn warnings(&self, id: &SessionId) -> Vec<String> {
         match self.live.get(id) {
             Some(Live::Here(here)) => here.file.notes().to_vec(),
+            Some(Live::Lost) => {
+                vec!["a bug has let go of the session's log: close the session and load it".to_owned()]
+            }
             _ => Vec::new(),
         }
     }

@@ -1,0 +1,66 @@
+//! A server in this process over a store in memory whose operations fail on demand.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use sessiond::disk::fault::{Effect, FaultFs, Op};
+use sessiond::disk::record::RecordingFs;
+use tokio::runtime::Runtime;
+
+use super::local::Local;
+use super::{Said, said};
+
+/// A store whose operations can fail, and a server on it.
+pub struct Bench {
+    pub disk: RecordingFs,
+    pub faults: Arc<FaultFs>,
+    pub local: Local,
+    runtime: Arc<Runtime>,
+}
+
+impl Bench {
+    pub fn new(runtime: &Arc<Runtime>) -> Self {
+        Self::on(RecordingFs::new(), runtime)
+    }
+
+    pub fn on(disk: RecordingFs, runtime: &Arc<Runtime>) -> Self {
+        let faults = Arc::new(FaultFs::new(Arc::new(disk.clone())));
+        let local = Local::new(faults.clone(), runtime);
+        Self { disk, faults, local, runtime: Arc::clone(runtime) }
+    }
+
+    /// A server that starts anew, the old one having ended or been killed.
+    pub fn restart(self, killed: bool) -> Self {
+        let Self { disk, faults, local, runtime } = self;
+        faults.clear();
+        if killed {
+            drop(local)
+        } else {
+            local.end()
+        }
+        Self::on(disk, &runtime)
+    }
+
+    pub fn log(&self, session: &str) -> Option<Vec<u8>> {
+        let paths = self.disk.paths();
+        let is_log = |path: &&PathBuf| path.ends_with(format!("{session}/session.jsonl"));
+        paths.iter().find(is_log).map(|path| self.disk.content(path).unwrap())
+    }
+
+    /// The events in a session's file.
+    pub fn stored(&self, session: &str) -> Vec<Said> {
+        let log = self.log(session).unwrap_or_default();
+        let lines = std::str::from_utf8(&log).unwrap().lines().skip(1);
+        lines.map(|line| said(&serde_json::from_str(line).unwrap())).collect()
+    }
+
+    pub fn fail(&self, op: Op, errno: &'static str) {
+        self.faults.fail(Some(op), 0, Effect::Errno(errno));
+    }
+
+    pub fn notices_of(&mut self, method: &str) -> Vec<Value> {
+        let all = std::mem::take(&mut self.local.notices);
+        all.into_iter().filter(|notice| notice["method"] == method).collect()
+    }
+}
