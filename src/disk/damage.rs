@@ -115,7 +115,9 @@ pub enum Damage {
         max: usize,
     },
     /// A packed row that takes too much room as events.
-    #[error("the packed row takes up to {bytes} bytes as events, more than {max}: no writer makes such rows")]
+    #[error(
+        "the packed row takes up to {bytes} bytes as events, more than {max}: no writer makes such rows, restore the log from a copy"
+    )]
     RowTooLarge {
         /// What it may take.
         bytes: u64,
@@ -213,7 +215,9 @@ pub enum ReadError {
     #[error("the header line is not UTF-8: restore the log from a copy")]
     HeaderNotUtf8,
     /// The first line passes the bound.
-    #[error("the header line is longer than {max} bytes: raise the limit to read this log")]
+    #[error(
+        "the header line is longer than {max} bytes: start the daemon with a larger --max-event-bytes, or restore the log from a copy"
+    )]
     HeaderTooLong {
         /// The bound in bytes.
         max: usize,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::find::{find_all, find_emptied, is_absent};
-use super::fs::{File, FileSystem};
+use super::fs::{File, FileSystem, what_helps};
 use super::lock::{Holder, Lock, LockError};
 use super::paths::{Encoding, LogPath, OWNER_FILE};
 use super::summary::SUMMARY_FILE;
@@ -19,7 +19,7 @@ pub enum DeleteError {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The store could not be searched, or the log not removed.
-    #[error("the session could not be removed ({0}): try again once the cause is gone")]
+    #[error("the session could not be removed ({0}): {helps}", helps = what_helps(.0))]
     Io(#[source] io::Error),
     /// A log is removed; a copy, or what lies beside it, is not, or power loss may bring it back.
     #[error("the session's log is removed, but not all that belongs to it ({0}): delete it again")]

@@ -127,6 +127,8 @@ fn parse_line(line: &str) -> Option<Option<Fault>> {
 #[derive(Default)]
 struct Plan {
     faults: Vec<Fault>,
+    /// Places at and below which no name can be used, and why.
+    denied: Vec<(PathBuf, &'static str)>,
     done: Vec<Op>,
     file: Option<PlanFile>,
 }
@@ -184,6 +186,10 @@ impl Plan {
     }
 }
 
+fn planned(errno: &'static str) -> io::Error {
+    errno_from_name(errno).unwrap_or_else(|| io::Error::other(errno))
+}
+
 #[derive(Clone, Default)]
 struct Switch(Arc<Mutex<Plan>>);
 
@@ -192,10 +198,19 @@ impl Switch {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Fails if the plan or the place wants it.
+    fn pass_at(&self, op: Op, path: &Path) -> io::Result<()> {
+        self.pass(op)?;
+        let why = self.with(|plan| {
+            plan.denied.iter().find(|(place, _)| path.starts_with(place)).map(|(_, errno)| *errno)
+        });
+        why.map_or(Ok(()), |errno| Err(planned(errno)))
+    }
+
     /// Fails, or says how many bytes a write may take.
     fn pass(&self, op: Op) -> io::Result<usize> {
         match self.with(|plan| plan.meet(op)) {
-            Some(Effect::Errno(name)) => Err(errno_from_name(name).unwrap_or_else(|| io::Error::other(name))),
+            Some(Effect::Errno(name)) => Err(planned(name)),
             Some(Effect::Short(bytes)) => Ok(bytes),
             Some(Effect::Panic) => panic!("a planned bug in {op:?}"),
             None => Ok(usize::MAX),
@@ -235,9 +250,19 @@ impl FaultFs {
         self.add(Fault { op, skip, effect, sticky: false });
     }
 
+    /// Lets every operation by a name at or below `place` fail with that errno, as where a directory may no longer be
+    /// read; files that are open go on. `""` is the root.
+    pub fn deny(&self, place: impl Into<PathBuf>, errno: &'static str) {
+        let place = place.into();
+        self.switch.with(|plan| plan.denied.push((place, errno)));
+    }
+
     /// Forgets all faults.
     pub fn clear(&self) {
-        self.switch.with(|plan| plan.faults.clear());
+        self.switch.with(|plan| {
+            plan.faults.clear();
+            plan.denied.clear();
+        });
     }
 
     /// The operations since the start or the last call, failed ones included.
@@ -253,57 +278,57 @@ impl FaultFs {
 
 impl FileSystem for FaultFs {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.switch.pass(Op::CreateDir)?;
+        self.switch.pass_at(Op::CreateDir, path)?;
         self.inner.create_dir(path)
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        self.switch.pass(Op::CreateNew)?;
+        self.switch.pass_at(Op::CreateNew, path)?;
         self.inner.create_new(path).map(|file| self.wrap(file))
     }
 
     fn open_append(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        self.switch.pass(Op::Open)?;
+        self.switch.pass_at(Op::Open, path)?;
         self.inner.open_append(path).map(|file| self.wrap(file))
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        self.switch.pass(Op::Open)?;
+        self.switch.pass_at(Op::Open, path)?;
         self.inner.open_read(path).map(|file| self.wrap(file))
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.switch.pass(Op::Link)?;
+        self.switch.pass_at(Op::Link, to)?;
         self.inner.hard_link(from, to)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.switch.pass(Op::Rename)?;
+        self.switch.pass_at(Op::Rename, to)?;
         self.inner.rename(from, to)
     }
 
     fn unlink(&self, path: &Path) -> io::Result<()> {
-        self.switch.pass(Op::Unlink)?;
+        self.switch.pass_at(Op::Unlink, path)?;
         self.inner.unlink(path)
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.switch.pass(Op::RemoveDir)?;
+        self.switch.pass_at(Op::RemoveDir, path)?;
         self.inner.remove_dir(path)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.switch.pass(Op::SyncDir)?;
+        self.switch.pass_at(Op::SyncDir, path)?;
         self.inner.sync_dir(path)
     }
 
     fn list_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        self.switch.pass(Op::ListDir)?;
+        self.switch.pass_at(Op::ListDir, path)?;
         self.inner.list_dir(path)
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        self.switch.pass(Op::Stat)?;
+        self.switch.pass_at(Op::Stat, path)?;
         self.inner.metadata(path)
     }
 }

@@ -180,7 +180,7 @@ fn find_flat(fs: &dyn FileSystem, projects: &[String], segment: &str) -> Result<
 }
 
 /// Nothing has that name; another program may have removed it a moment ago.
-pub(super) fn is_absent(error: &io::Error) -> bool {
+pub(crate) fn is_absent(error: &io::Error) -> bool {
     // A name too long for the file system cannot be there either.
     let kinds = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory, io::ErrorKind::InvalidFilename];
     kinds.contains(&error.kind())

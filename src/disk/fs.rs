@@ -256,49 +256,68 @@ pub(crate) fn check_relative(path: &Path) -> io::Result<()> {
 #[must_use]
 pub fn errno_name(error: &io::Error) -> Option<&'static str> {
     let number = error.raw_os_error()?;
-    ERRNOS.iter().find(|(errno, _)| errno.raw_os_error() == number).map(|(_, name)| *name)
+    ERRNOS.iter().find(|(errno, ..)| errno.raw_os_error() == number).map(|(_, name, _)| *name)
 }
 
 /// The error for an errno's symbolic name, for fault plans; `None` for a name not known here.
 #[must_use]
 pub fn errno_from_name(name: &str) -> Option<io::Error> {
-    ERRNOS.iter().find(|(_, known)| *known == name).map(|(errno, _)| errno_error(*errno))
+    ERRNOS.iter().find(|(_, known, _)| *known == name).map(|(errno, ..)| errno_error(*errno))
+}
+
+/// What to do about an error before the same is tried again, as a lower-case fragment; none where trying again is all
+/// there is. The one place that says so.
+#[must_use]
+pub fn remedy(error: &io::Error) -> Option<&'static str> {
+    let number = error.raw_os_error()?;
+    let known = ERRNOS.iter().find(|(errno, ..)| errno.raw_os_error() == number);
+    known.map(|(.., remedy)| *remedy).filter(|remedy| !remedy.is_empty())
+}
+
+/// The same with the trying: `make room on the store's disk, then try again`.
+#[must_use]
+pub fn what_helps(error: &io::Error) -> String {
+    remedy(error).map_or_else(|| "try again".to_owned(), |remedy| format!("{remedy}, then try again"))
 }
 
 pub(crate) fn errno_error(errno: Errno) -> io::Error {
     io::Error::from_raw_os_error(errno.raw_os_error())
 }
 
-const ERRNOS: &[(Errno, &str)] = &[
-    (Errno::ACCESS, "EACCES"),
-    (Errno::AGAIN, "EAGAIN"),
-    (Errno::BADF, "EBADF"),
-    (Errno::BUSY, "EBUSY"),
-    (Errno::DQUOT, "EDQUOT"),
-    (Errno::EXIST, "EEXIST"),
-    (Errno::FBIG, "EFBIG"),
-    (Errno::INTR, "EINTR"),
-    (Errno::INVAL, "EINVAL"),
-    (Errno::IO, "EIO"),
-    (Errno::ISDIR, "EISDIR"),
-    (Errno::LOOP, "ELOOP"),
-    (Errno::MFILE, "EMFILE"),
-    (Errno::MLINK, "EMLINK"),
-    (Errno::NAMETOOLONG, "ENAMETOOLONG"),
-    (Errno::NFILE, "ENFILE"),
-    (Errno::NODEV, "ENODEV"),
-    (Errno::NOENT, "ENOENT"),
-    (Errno::NOLCK, "ENOLCK"),
-    (Errno::NOMEM, "ENOMEM"),
-    (Errno::NOSPC, "ENOSPC"),
-    (Errno::NOSYS, "ENOSYS"),
-    (Errno::NOTDIR, "ENOTDIR"),
-    (Errno::NOTEMPTY, "ENOTEMPTY"),
-    (Errno::NXIO, "ENXIO"),
-    (Errno::OPNOTSUPP, "EOPNOTSUPP"),
-    (Errno::PERM, "EPERM"),
-    (Errno::ROFS, "EROFS"),
-    (Errno::STALE, "ESTALE"),
-    (Errno::TIMEDOUT, "ETIMEDOUT"),
-    (Errno::XDEV, "EXDEV"),
+/// Number, name, and what to do about it.
+const ERRNOS: &[(Errno, &str, &str)] = &[
+    (Errno::ACCESS, "EACCES", USABLE),
+    (Errno::AGAIN, "EAGAIN", ""),
+    (Errno::BADF, "EBADF", ""),
+    (Errno::BUSY, "EBUSY", ""),
+    (Errno::DQUOT, "EDQUOT", "make room within the disk quota"),
+    (Errno::EXIST, "EEXIST", ""),
+    (Errno::FBIG, "EFBIG", "raise the limit of file sizes (ulimit -f), or go on in another session"),
+    (Errno::INTR, "EINTR", ""),
+    (Errno::INVAL, "EINVAL", ""),
+    (Errno::IO, "EIO", "check the store's disk"),
+    (Errno::ISDIR, "EISDIR", "move away the directory that stands in the place of a file"),
+    (Errno::LOOP, "ELOOP", "put the directory or the file itself in the place of the link"),
+    (Errno::MFILE, "EMFILE", "close sessions, or raise the limit of open files (ulimit -n)"),
+    (Errno::MLINK, "EMLINK", "give another --store, as the directory takes no more names"),
+    (Errno::NAMETOOLONG, "ENAMETOOLONG", "use a shorter session id, or a --store of a shorter path"),
+    (Errno::NFILE, "ENFILE", "close programs, or raise the system's limit of open files"),
+    (Errno::NODEV, "ENODEV", "mount the store's file system again"),
+    (Errno::NOENT, "ENOENT", ""),
+    (Errno::NOLCK, "ENOLCK", LOCAL),
+    (Errno::NOMEM, "ENOMEM", "close sessions, as memory is short"),
+    (Errno::NOSPC, "ENOSPC", "make room on the store's disk"),
+    (Errno::NOSYS, "ENOSYS", LOCAL),
+    (Errno::NOTDIR, "ENOTDIR", "move away the file that stands in the place of a directory"),
+    (Errno::NOTEMPTY, "ENOTEMPTY", ""),
+    (Errno::NXIO, "ENXIO", "mount the store's file system again"),
+    (Errno::OPNOTSUPP, "EOPNOTSUPP", LOCAL),
+    (Errno::PERM, "EPERM", USABLE),
+    (Errno::ROFS, "EROFS", "mount the store's file system writable, or give another --store"),
+    (Errno::STALE, "ESTALE", "mount the store's file system again"),
+    (Errno::TIMEDOUT, "ETIMEDOUT", ""),
+    (Errno::XDEV, "EXDEV", "keep all of the store on one file system"),
 ];
+
+const USABLE: &str = "let the user of sessiond read and write the store's directories and files";
+const LOCAL: &str = "keep the store on a local disk that has file locks";

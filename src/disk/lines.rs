@@ -4,7 +4,9 @@ use memchr::memchr;
 
 /// A line is longer than the reader allows. This says nothing about damage: the log may be fine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the line at byte {offset} is longer than {max} bytes: raise the limit to read this log")]
+#[error(
+    "the line at byte {offset} is longer than {max} bytes: start the daemon with a larger --max-event-bytes to read this log"
+)]
 pub struct LineTooLong {
     /// Offset of the line's first byte in the decoded log.
     pub offset: u64,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::damage::{ReadError, Verdict};
 use super::find::{OddPlace, check_place, is_absent, is_link};
-use super::fs::{DirEntry, File, FileKind, FileSystem, Metadata};
+use super::fs::{DirEntry, File, FileKind, FileSystem, Metadata, what_helps};
 use super::paths::{Encoding, LogPath, segment_units};
 use super::read_plain::read_header_line;
 use super::read_zstd::header_frame;
@@ -108,7 +108,9 @@ impl Walker<'_> {
         let entries = match self.fs.list_dir(Path::new(project)) {
             Ok(entries) => entries,
             Err(error) if is_absent(&error) => return,
-            Err(error) => return self.skip(project, format!("it cannot be read: {error}")),
+            Err(error) => {
+                return self.skip(project, format!("it cannot be read: {error}: {}", what_helps(&error)));
+            }
         };
         for DirEntry { name, kind } in entries {
             match (kind, name.to_str()) {
@@ -169,7 +171,11 @@ impl Walker<'_> {
             Err(error) if is_link(&error) || self.fs.metadata(&path).is_ok_and(not_a_file) => {
                 artifact.is_odd(&OddPlace::NotAFile(path));
             }
-            Err(error) => artifact.is(Status::Corrupt, "", format!("the log cannot be opened: {error}")),
+            Err(error) => artifact.is(
+                Status::Corrupt,
+                "",
+                format!("the log cannot be opened: {error}: {}", what_helps(&error)),
+            ),
         }
         Some(artifact)
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::fs::{File, FileSystem};
+use super::fs::{File, FileSystem, what_helps};
 use super::lock::{Holder, Lock, LockError};
 use super::paths::LogPath;
 use super::write::LogWriter;
@@ -34,7 +34,7 @@ pub enum PublishError {
     #[error("a log of this session is stored already: load it instead, or use another id")]
     AlreadyExists,
     /// A step failed.
-    #[error("the session could not be stored ({step}: {source}): try again once the cause is gone")]
+    #[error("the session could not be stored ({step}: {source}): {helps}", helps = what_helps(source))]
     Io {
         /// What was being done.
         step: &'static str,

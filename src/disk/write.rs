@@ -9,18 +9,18 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::fs::{File, FileSystem};
+use super::fs::{File, FileSystem, what_helps};
 use super::lock::Lock;
 
 /// Why bytes were not added. Nothing of them counts as written, and the same append may be tried again.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The write failed, and the log is back at its last record boundary.
-    #[error("the log could not be written ({0}), nothing was added: try again once the cause is gone")]
+    #[error("the log could not be written ({0}), nothing was added: {helps}", helps = what_helps(.0))]
     Failed(#[source] io::Error),
     /// The write failed, and so did cutting off what it left. Appends begin with another attempt to cut.
     #[error(
-        "the log could not be written ({write}), nor cut back ({rollback}): try again once the cause is gone"
+        "the log could not be written ({write}), nor cut back ({rollback}): {helps}", helps = what_helps(write)
     )]
     NotRolledBack {
         /// Why the write failed.
@@ -29,7 +29,7 @@ pub enum WriteError {
         rollback: Box<WriteError>,
     },
     /// The log's size could not be read.
-    #[error("the log could not be examined ({0}), nothing was added: try again once the cause is gone")]
+    #[error("the log could not be examined ({0}), nothing was added: {helps}", helps = what_helps(.0))]
     Examine(#[source] io::Error),
     /// The log is longer or shorter than what this store wrote.
     #[error(

@@ -146,8 +146,12 @@ impl Server {
     /// A line was longer than `maxMessageBytes`; its bytes were not kept.
     pub fn receive_too_large(&mut self) {
         let max = self.service.as_ref().map_or(0, |service| service.settings.wire.max_message_bytes);
-        let error =
-            WireError::new(Code::MessageTooLarge, format!("a line may hold {max} bytes; send less at once"));
+        let error = WireError::new(
+            Code::MessageTooLarge,
+            format!(
+                "a line may hold {max} bytes; send less at once, or start the daemon with a larger --max-message-bytes"
+            ),
+        );
         self.refuse("null", &error.text("limit", "maxMessageBytes").fact("max", max));
     }
 

@@ -286,6 +286,8 @@ pub enum StorageError {
         doing: String,
         /// The events are committed though not durable.
         committed: bool,
+        /// What to do before it is tried again, where that is known.
+        remedy: Option<&'static str>,
     },
     /// Nothing can be written to the log any more.
     Lost {
@@ -300,6 +302,8 @@ pub enum StorageError {
     Undeleted {
         /// `ENOSPC`, `EIO`, …
         errno: String,
+        /// What to do before it is tried again, where that is known.
+        remedy: Option<&'static str>,
     },
     /// Another process owns the session.
     Locked {
@@ -380,6 +384,11 @@ impl StorageError {
     }
 }
 
+/// What to do, and then again what was asked for.
+fn before(remedy: Option<&str>, again: &str) -> String {
+    remedy.map_or_else(|| again.to_owned(), |remedy| format!("{remedy}, then {again}"))
+}
+
 /// No session of that id, which may be none, is stored.
 pub(super) fn not_stored(id: &str) -> WireError {
     let id: String = id.chars().take(300).collect();
@@ -391,12 +400,13 @@ impl From<StorageError> for WireError {
     fn from(error: StorageError) -> Self {
         match error {
             StorageError::NotFound(id) => not_stored(id.as_str()),
-            StorageError::Failed { errno, doing, committed } => {
-                let hint = match committed {
-                    true => "the events are kept; ask again",
-                    false => "nothing was changed; try again",
+            StorageError::Failed { errno, doing, committed, remedy } => {
+                let (state, again) = match committed {
+                    true => ("the events are kept", "ask again"),
+                    false => ("nothing was changed", "try again"),
                 };
-                let error = Self::new(Code::StorageFailed, format!("{doing} failed with {errno}; {hint}"));
+                let message = format!("{doing} failed with {errno}; {state}; {}", before(remedy, again));
+                let error = Self::new(Code::StorageFailed, message);
                 error.text("errno", &errno).fact("committed", committed)
             }
             StorageError::Lost { doing, committed, how } => {
@@ -421,9 +431,10 @@ impl From<StorageError> for WireError {
                 let error = Self::new(Code::StorageFailed, format!("{doing} failed with ESTALE; {hint}"));
                 error.text("errno", "ESTALE").fact("committed", committed).text("reason", reason)
             }
-            StorageError::Undeleted { errno } => {
+            StorageError::Undeleted { errno, remedy } => {
+                let again = before(remedy, "delete it again");
                 let message = format!(
-                    "removing the session failed with {errno} when its log was removed already; delete it again"
+                    "removing the session failed with {errno} when its log was removed already; {again}"
                 );
                 let error = Self::new(Code::StorageFailed, message);
                 error.text("errno", &errno).fact("committed", true)

@@ -1,6 +1,6 @@
 //! What a failure of the disk is to a client.
 
-use crate::disk::fs::errno_name;
+use crate::disk::fs::{errno_name, remedy};
 use crate::disk::session_file::FileError;
 use crate::disk::write::{SyncError, WriteError};
 use crate::rpc::storage::{Loss, StorageError};
@@ -12,8 +12,8 @@ pub(super) fn errno(error: &std::io::Error) -> String {
 
 /// An I/O error as the protocol tells it.
 pub(super) fn failed(doing: &str, error: &std::io::Error, committed: bool) -> StorageError {
-    let errno = errno(error);
-    StorageError::Failed { errno, doing: doing.to_owned(), committed }
+    let (errno, remedy) = (errno(error), remedy(error));
+    StorageError::Failed { errno, doing: doing.to_owned(), committed, remedy }
 }
 
 pub(super) fn lost(doing: &str, committed: bool, how: Loss) -> StorageError {

@@ -83,9 +83,7 @@ fn publish_new(
             let how = Loss::Changed { expected, actual: expected.saturating_sub(missing) };
             Err(lost("copying the parent's log", false, how))
         }
-        Err(PublishError::Lock(error)) => {
-            Err(failed(&format!("locking the session ({error})"), &std::io::Error::other("lock"), false))
-        }
+        Err(PublishError::Lock(error)) => Err(super::read::locked(id, error)),
     }
 }
 

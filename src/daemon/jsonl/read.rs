@@ -1,6 +1,6 @@
 //! Finding, reading, listing and deleting stored sessions. Runs off the owner thread.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::failures::{errno, failed};
 use super::keeper::{Keeper, Witness};
@@ -8,8 +8,8 @@ use super::storage::Shared;
 use crate::disk::catalogue::Catalogue;
 use crate::disk::damage::{Place, ReadError, TooLow, Verdict};
 use crate::disk::delete::{DeleteError, delete as delete_stored, delete_open};
-use crate::disk::find::{FindError, OddPlace, check_place, find as find_log};
-use crate::disk::fs::{File, read_full};
+use crate::disk::find::{FindError, OddPlace, check_place, find as find_log, is_absent};
+use crate::disk::fs::{File, read_full, remedy};
 use crate::disk::list::{Artifact, Status as DiskStatus};
 use crate::disk::lock::{Holder, Lock, LockError};
 use crate::disk::paths::{Encoding, LogPath};
@@ -46,7 +46,10 @@ pub(super) fn find(
         Err(FindError::Io(error)) => return Err(failed("searching the store", &error, false)),
     };
     let mut sink = FactsSink::default();
-    let file = shared.fs.open_read(&path.log()).map_err(|error| failed("reading the log", &error, false))?;
+    let file = match open(shared, id, &path) {
+        Err(StorageError::NotFound(_)) => return Ok(None),
+        file => file?,
+    };
     match read_file(shared, file.as_ref(), path.encoding(), &mut sink) {
         Ok(scan) => Ok(Some(StoredSummary {
             parent_session: scan.header.parent_session,
@@ -75,6 +78,14 @@ fn locate(shared: &Shared, id: &SessionId) -> Result<LogPath, StorageError> {
         Err(FindError::Odd(odd)) => Err(odd_place(id, &odd)),
         Err(FindError::Io(error)) => Err(failed("searching the store", &error, false)),
     }
+}
+
+/// Opens a log that was found. Another process may have removed it since.
+fn open(shared: &Shared, id: &SessionId, path: &LogPath) -> Result<Arc<dyn File>, StorageError> {
+    shared.fs.open_read(&path.log()).map_err(|error| match is_absent(&error) {
+        true => StorageError::NotFound(id.clone()),
+        false => failed("opening the log", &error, false),
+    })
 }
 
 fn odd_place(id: &SessionId, odd: &OddPlace) -> StorageError {
@@ -117,19 +128,18 @@ fn unreadable(id: &SessionId, error: &ReadError, limits: &Limits) -> StorageErro
     }
 }
 
-fn locked(id: &SessionId, error: LockError) -> StorageError {
+pub(super) fn locked(id: &SessionId, error: LockError) -> StorageError {
     match error {
         LockError::Held { holder } => StorageError::Locked { id: id.clone(), by: holder.map(locked_by) },
-        LockError::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            StorageError::NotFound(id.clone())
-        }
+        LockError::Io(error) if is_absent(&error) => StorageError::NotFound(id.clone()),
         LockError::Io(error) => failed("opening the log for writing", &error, false),
-        LockError::Unsupported(error) => failed(
-            "locking the log (the file system has no locks: keep the store on a local disk)",
-            &error,
-            false,
-        ),
-        LockError::Replaced => failed("locking the log", &std::io::Error::other("replaced"), false),
+        LockError::Unsupported(error) => failed("locking the log", &error, false),
+        LockError::Replaced => StorageError::Failed {
+            errno: "EBUSY".to_owned(),
+            doing: "locking the log".to_owned(),
+            committed: false,
+            remedy: Some("stop the program that replaces it over and over"),
+        },
     }
 }
 
@@ -217,7 +227,7 @@ pub(super) fn inspect(
     limits: &Limits,
 ) -> Result<Box<Inspected>, StorageError> {
     let path = locate(shared, id)?;
-    let file = shared.fs.open_read(&path.log()).map_err(|error| failed("reading the log", &error, false))?;
+    let file = open(shared, id, &path)?;
     let mut keeper = Keeper::lenient(Rules { vocabulary, limits });
     let scan = read_file(shared, file.as_ref(), path.encoding(), &mut keeper)
         .map_err(|error| unreadable(id, &error, limits))?;
@@ -340,6 +350,8 @@ pub(super) fn delete(
         Ok(_) => Ok(()),
         Err(DeleteError::Lock(error)) => Err(locked(id, error)),
         Err(DeleteError::Io(error)) => Err(failed("removing the session", &error, false)),
-        Err(DeleteError::Unfinished(error)) => Err(StorageError::Undeleted { errno: errno(&error) }),
+        Err(DeleteError::Unfinished(error)) => {
+            Err(StorageError::Undeleted { errno: errno(&error), remedy: remedy(&error) })
+        }
     }
 }

@@ -11,8 +11,8 @@ use super::examine::{Examined, Sound, Status, examine};
 use super::progress::{Progress, Watched};
 use super::report::{counted, shown};
 use crate::daemon::jsonl;
-use crate::disk::find::{FindError, check_place, find};
-use crate::disk::fs::{File, FileSystem, ReadAt, read_full};
+use crate::disk::find::{FindError, check_place, find, is_absent};
+use crate::disk::fs::{File, FileSystem, ReadAt, read_full, what_helps};
 use crate::disk::lock::{Holder, Lock, LockError};
 use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::publish::{Piece, PublishError};
@@ -38,11 +38,11 @@ pub(super) enum RepairError {
     #[error("{0}")]
     Lock(LockError),
     /// The store or the log could not be read.
-    #[error("the store could not be read: {0}")]
+    #[error("the store could not be read: {0}: {helps}", helps = what_helps(.0))]
     Io(#[from] std::io::Error),
     #[error("{0}; this is not repaired: {1}")]
     Hopeless(String, &'static str),
-    #[error("the log could not be kept beside itself ({0}), nothing was changed")]
+    #[error("the log could not be kept beside itself ({0}), nothing was changed: {helps}", helps = what_helps(.0))]
     Backup(std::io::Error),
     #[error("{0}")]
     Replace(#[from] PublishError),
@@ -62,10 +62,13 @@ impl RepairError {
                 let holder = by.map(|by| Holder { pid: by.pid, since_ms: by.since });
                 Self::Locked(LockError::Held { holder })
             }
-            StorageError::Failed { errno, doing, .. } => {
-                Self::Mend(format!("{doing} failed with {errno}: try again once the cause is gone"))
+            StorageError::Failed { errno, doing, remedy, .. } => {
+                let first = remedy.map(|remedy| format!("{remedy}, then ")).unwrap_or_default();
+                Self::Mend(format!("{doing} failed with {errno}: {first}try again"))
             }
-            StorageError::Undeleted { errno } => Self::Mend(format!("removing a file failed with {errno}")),
+            StorageError::Undeleted { errno, .. } => {
+                Self::Mend(format!("removing a file failed with {errno}"))
+            }
             StorageError::Corrupt { reason, .. }
             | StorageError::Unsupported { reason, .. }
             | StorageError::Limit { reason, .. } => Self::Mend(reason),
@@ -103,12 +106,16 @@ impl Repair<'_> {
             if let Ok(Some(holder)) = Lock::holder(self.fs.as_ref(), &path.log()) {
                 return Err(RepairError::Locked(LockError::Held { holder }));
             }
-            let file = self.fs.open_read(&path.log())?;
+            let file = self.fs.open_read(&path.log()).map_err(|error| match is_absent(&error) {
+                true => RepairError::NotFound(id.as_str().to_owned()),
+                false => error.into(),
+            })?;
             let (_, plan) = self.plan(id, &path, file.as_ref())?;
             return Ok(plan.lines(true, None));
         }
         let lock = Lock::try_acquire(&self.fs, &path.log(), self.me).map_err(|error| match error {
             held @ LockError::Held { .. } => RepairError::Locked(held),
+            LockError::Io(error) if is_absent(&error) => RepairError::NotFound(id.as_str().to_owned()),
             error => RepairError::Lock(error),
         })?;
         let file = Arc::clone(lock.file());
