@@ -351,6 +351,46 @@ fn what_is_not_repaired_says_why() {
     assert_eq!(run(&["verify", "--store", "jsonl:/no/such/place"]).status.code(), Some(0));
 }
 
+/// A daemon may take larger or deeper events than another: so may these commands, with the same flags.
+#[test]
+fn the_limits_of_events_are_those_of_serve() {
+    let large = |bytes: usize| {
+        let text = "x".repeat(bytes);
+        format!("{{\"type\":\"session/title\",\"seq\":0,\"time\":1,\"data\":{{\"title\":\"{text}\"}}}}\n")
+    };
+    let deep = format!(
+        "{{\"type\":\"session/title\",\"seq\":0,\"time\":1,\"data\":{}{}}}\n",
+        "[".repeat(20),
+        "]".repeat(20)
+    );
+    let flags: [(String, &[&str], &[&str]); 3] = [
+        (large(17 << 20), &[], &["--max-event-bytes", "33554432"]),
+        (large(5_000), &["--max-event-bytes", "4096"], &[]),
+        (deep, &["--max-depth", "8"], &["--max-depth", "30"]),
+    ];
+    for (row, low, high) in flags {
+        // Torn, so that there is something to mend.
+        let store = Store::with((header("s") + &row + "{\"torn").as_bytes());
+        let spec = store.spec();
+        let verify = |more: &[&str]| {
+            let args = [&["verify", "--json", "--store", &spec], more].concat();
+            let (code, sessions, _) = parse(&run(&args));
+            (code, sessions[0]["status"].as_str().unwrap().to_owned())
+        };
+        assert_eq!(verify(low), (1, "limit".to_owned()), "{low:?}");
+        let (code, told) = store.repair(low);
+        assert!(code == 1 && told.contains("--max-event-bytes") && told.contains("--max-depth"), "{told}");
+        assert_eq!(verify(high), (0, "repairable".to_owned()), "{high:?}");
+        assert_eq!(store.repair(high).0, 0);
+        assert_eq!(verify(high), (0, "ok".to_owned()));
+        assert!(store.log().ends_with(&row));
+    }
+    for wrong in [["--max-event-bytes", "4095"], ["--max-event-bytes", "1073741825"], ["--max-depth", "7"]] {
+        let output = run(&[&["verify"], &wrong[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+}
+
 #[test]
 fn a_session_that_is_open_elsewhere_is_read_and_not_repaired() {
     let lines: Vec<String> = [vec![header("s")], rows(4)].concat();

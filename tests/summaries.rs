@@ -15,6 +15,7 @@ use sessiond::disk::paths::{Encoding, LogPath};
 use sessiond::disk::read::{ReadLimits, read_log};
 use sessiond::disk::record::RecordingFs;
 use sessiond::disk::summary::{Facts, FactsSink, read_summary};
+use sessiond::session::Limits;
 
 struct Store {
     disk: RecordingFs,
@@ -197,6 +198,105 @@ fn loading_moves_no_session_in_the_list() {
     store.local.ok("session/load", s());
     (0..20).for_each(|n| store.append("x/note", json!({ "n": n })));
     assert_eq!(order(&mut store), ["s", "later"]);
+}
+
+/// A list says of logs with events over today's limit what a load says, whether it finds a summary, an older one that
+/// tells no sizes, or none.
+#[test]
+fn a_list_agrees_with_a_load_about_events_over_the_limit() {
+    let mut store = Store::new();
+    let (runtime, disk) = (runtime(), store.disk.clone());
+    let mut with = |id: &str, events: &[(&str, Value, &str)]| {
+        store.local.ok("session/new", json!({"sessionId": id}));
+        for (kind, data, more) in events {
+            let mut params = json!({"sessionId": id, "type": kind, "data": data});
+            match *more {
+                "" => {}
+                "ignorable" => params["ignorable"] = json!(true),
+                op => params["surfaceOp"] = json!(op),
+            }
+            store.local.ok("session/append", params);
+        }
+        store.local.ok("session/close", json!({"sessionId": id}));
+    };
+    let text = |bytes| Value::from("x".repeat(bytes));
+    with("large", &[("x/note", text(9_000), "ignorable"), ("session/title", json!({"title": "kept"}), "")]);
+    with("long", &[("x/note", text(3_000), "ignorable"), ("x/note", text(3_000), "ignorable")]);
+    with("small", &[("x/note", text(10), "ignorable")]);
+    // The closer of this turn is over the limit, and a load lets it pass.
+    let call = json!({"type": "tool-call", "id": "c".repeat(1_500), "name": "t", "arguments": {}});
+    let source = json!({"kind": "model", "provider": "p", "model": "m"});
+    let message = json!({"role": "assistant", "content": [call], "source": source});
+    let asked = json!({"turn": 1, "step": 1, "message": message});
+    let step = json!({"turn": 1, "step": 1});
+    let turn = [
+        ("turn/start", json!({"turn": 1}), ""),
+        ("step/start", step, ""),
+        ("assistant/message", asked, "append"),
+    ];
+    with("closed", &turn);
+    let restart = |max_event_bytes: usize| {
+        let faults = Arc::new(FaultFs::new(Arc::new(disk.clone())));
+        let limits = Limits { max_event_bytes, ..Limits::default() };
+        (Local::limited(faults.clone(), &runtime, limits), faults)
+    };
+    let listed = |local: &mut Local| -> Vec<(String, String)> {
+        let list = local.ok("session/list", json!({}));
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let row = |row: &Value| {
+            if row["status"] != "ok" {
+                assert!(text(&row["reason"]).contains("--max-event-bytes"), "{row}");
+                assert_eq!(row["title"], "kept");
+            }
+            (text(&row["sessionId"]), text(&row["status"]))
+        };
+        let mut rows: Vec<_> = list["sessions"].as_array().unwrap().iter().map(row).collect();
+        rows.sort_unstable();
+        rows
+    };
+    let summary = |id: &str| Store::path(id).session_dir().join("session.summary.json");
+    let (mut local, _) = restart(1 << 20);
+    local.ok("session/load", json!({"sessionId": "closed"}));
+    local.ok("session/close", json!({"sessionId": "closed"}));
+    let expected = |large: &str| {
+        [("closed", "ok"), ("large", large), ("long", "ok"), ("small", "ok")]
+            .map(|(id, status)| (id.to_owned(), status.to_owned()))
+    };
+    for kept in ["today's", "older", "none"] {
+        for id in ["large", "long", "small", "closed"] {
+            let Some(content) = disk.content(summary(id)).filter(|_| kept != "today's") else { continue };
+            disk.unlink(&summary(id)).unwrap();
+            if kept == "none" {
+                continue;
+            }
+            let text = String::from_utf8(content).unwrap();
+            let (before, rest) = text.split_once(",\"longest\":").expect("the size of the longest event");
+            let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+            let older = disk.create_new(&summary(id)).unwrap();
+            older.append(format!("{before}{after}").as_bytes()).unwrap();
+            let log = disk.content(Store::path(id).log()).unwrap();
+            let line = std::str::from_utf8(&log).unwrap().lines().next().unwrap();
+            let told = read_summary(&disk, &Store::path(id), line, log.len() as u64).expect("it is read");
+            assert_eq!(told.longest, None);
+        }
+        let (mut local, faults) = restart(4_096);
+        assert_eq!(listed(&mut local), expected("unsupported"), "{kept}");
+        let logs = faults.take_done().iter().filter(|op| **op == Op::Open).count();
+        // Each log for its header, the other encoding, the summary; and what a summary does not tell.
+        let read = match kept {
+            "today's" => 0,
+            "older" => 3, // a short log's is good as it is
+            _ => 4,
+        };
+        assert_eq!(logs, 12 + read, "{kept}");
+        let refused = local.call("session/load", json!({"sessionId": "large"})).unwrap_err();
+        assert_eq!(refused["data"]["code"], "LIMIT_EXCEEDED");
+        local.ok("session/load", json!({"sessionId": "closed"}));
+        drop(local);
+        let (mut local, _) = restart(1 << 20);
+        assert_eq!(listed(&mut local), expected("ok"), "{kept}");
+        local.ok("session/load", json!({"sessionId": "large"}));
+    }
 }
 
 #[test]

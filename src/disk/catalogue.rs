@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 
-use super::damage::{ReadError, Verdict};
+use super::damage::{ReadError, TooLow, Verdict};
 use super::find::is_absent;
 use super::fs::{FileSystem, Metadata};
 use super::list::{Artifact, Status, Walk, walk};
@@ -25,9 +25,10 @@ struct Read {
 }
 
 /// Lists a store's sessions. It keeps in memory what it had to read a whole log for; it never writes.
-#[derive(Default)]
 pub struct Catalogue {
     limits: ReadLimits,
+    /// A log with a longer event is over a limit.
+    max_event_bytes: u64,
     known: HashMap<Revision, Read>,
 }
 
@@ -49,11 +50,19 @@ pub struct Listing {
     pub skipped: Vec<(std::path::PathBuf, String)>,
 }
 
+impl Default for Catalogue {
+    /// One that holds events to no limit.
+    fn default() -> Self {
+        Self { limits: ReadLimits::default(), max_event_bytes: u64::MAX, known: HashMap::new() }
+    }
+}
+
 impl Catalogue {
-    /// A catalogue that reads logs within these limits.
+    /// A catalogue of logs whose events may have so many bytes.
     #[must_use]
-    pub fn new(limits: ReadLimits) -> Self {
-        Self { limits, known: HashMap::new() }
+    pub fn for_events(max_event_bytes: usize) -> Self {
+        let limits = ReadLimits::for_events(max_event_bytes);
+        Self { limits, max_event_bytes: max_event_bytes as u64, known: HashMap::new() }
     }
 
     /// Lists the sessions of a store.
@@ -68,10 +77,23 @@ impl Catalogue {
         let mut sessions = Vec::with_capacity(artifacts.len());
         for mut artifact in artifacts {
             if let Some(facts) = self.facts(fs, &mut artifact, &mut known) {
+                self.judge(&mut artifact, facts.longest);
                 sessions.push(Listed { artifact, facts });
             }
         }
         Ok(Listing { sessions, skipped })
+    }
+
+    /// Says what a load will say of a log with events over the limit.
+    fn judge(&self, artifact: &mut Artifact, longest: Option<u64>) {
+        let max = self.max_event_bytes;
+        if let (Status::Ok, Some(longest)) = (artifact.status, longest.filter(|longest| *longest > max)) {
+            let verdict = Verdict::Limit(TooLow { limit: "maxEventBytes", max });
+            let reason = format!(
+                "it holds an event of {longest} bytes, more than {max}: start the daemon with a larger --max-event-bytes"
+            );
+            artifact.judged(verdict, "", reason);
+        }
     }
 
     /// The facts of one log, and what is wrong with it; none when it was removed since it was walked past. What
@@ -91,7 +113,9 @@ impl Catalogue {
             self.known.insert(revision, read);
             return Some(facts);
         }
-        if let Some(facts) = read_summary(fs, log, &artifact.header_line, meta.len) {
+        // An older summary does not tell how long events are; none of a short log is over the limit.
+        let tells = |facts: &Facts| facts.longest.is_some() || meta.len <= self.max_event_bytes;
+        if let Some(facts) = read_summary(fs, log, &artifact.header_line, meta.len).filter(tells) {
             return Some(facts);
         }
         let mut sink = FactsSink::default();

@@ -11,7 +11,7 @@ use super::fs::{FileSystem, read_full};
 use super::paths::LogPath;
 use super::read::{Sink, StoredEvent};
 use crate::json::{Json, Type, quote_into};
-use crate::log::{ForeignTypes, Kind, LastActive, Offset};
+use crate::log::{ForeignTypes, Kind, LastActive, LongestEvent, Offset};
 
 /// The summary's name in the session directory.
 pub(super) const SUMMARY_FILE: &str = "session.summary.json";
@@ -29,6 +29,8 @@ pub struct Facts {
     pub title: Option<String>,
     /// Types outside the vocabulary that are not marked ignorable, retired ones among them.
     pub foreign: ForeignTypes,
+    /// Bytes of the longest event ([`LongestEvent`]); none where an older summary does not tell.
+    pub longest: Option<u64>,
 }
 
 /// Gathers facts from a log that is read; keeps no event and validates none.
@@ -36,13 +38,15 @@ pub struct Facts {
 pub struct FactsSink {
     facts: Facts,
     last: LastActive<i64>,
+    longest: LongestEvent,
 }
 
 impl FactsSink {
     /// What was found so far.
     #[must_use]
     pub fn facts(&self) -> Facts {
-        Facts { last_time: self.last.get(), ..self.facts.clone() }
+        let longest = Some(self.longest.bytes() as u64);
+        Facts { last_time: self.last.get(), longest, ..self.facts.clone() }
     }
 }
 
@@ -59,6 +63,9 @@ impl Sink for FactsSink {
                 facts.foreign.note(|| draft.type_text.lossy().into_owned());
             }
             _ => {}
+        }
+        if draft.max_len() > self.longest.bytes() {
+            self.longest.follow(draft.kind, draft.encoded_len(event.seq, event.time), || draft.data);
         }
         self.last.follow(draft.kind, event.time, || event.time, draft.data);
         Ok(())
@@ -135,7 +142,11 @@ fn encode(header_line: &str, size: u64, facts: &Facts) -> String {
         out.push_str(if index == 0 { "" } else { "," });
         quote_into(name, &mut out);
     }
-    out.push_str("],\"header\":");
+    out.push(']');
+    if let Some(longest) = facts.longest {
+        out.push_str(&format!(",\"longest\":{longest}"));
+    }
+    out.push_str(",\"header\":");
     quote_into(header_line, &mut out);
     out.push_str("}\n");
     out
@@ -154,6 +165,7 @@ fn decode(text: &str, header_line: &str, size: u64) -> Option<Facts> {
             Some(title) => Some(title.as_str()?.decode()?.into_owned()),
         },
         foreign: names.collect::<Option<ForeignTypes>>()?,
+        longest: json.get("longest").map(|bytes| bytes.as_safe_uint().ok_or(())).transpose().ok()?,
     };
     of_this_log.then_some(facts)
 }
@@ -169,6 +181,7 @@ mod tests {
             last_time: Some(-5),
             title: Some("a \"b\"\u{2028}\n".to_owned()),
             foreign: ForeignTypes::from_iter(["x/y".to_owned()]),
+            longest: Some(4096),
         };
         let header = r#"{"type":"session","id":"a\u0000"}"#;
         for facts in [facts, Facts::default()] {

@@ -84,6 +84,18 @@ impl<'a> Draft<'a> {
         FIXED + NUMBERS + texts.into_iter().flatten().map(room).sum::<usize>()
     }
 
+    /// The encoded length at a place and time, in bytes without a line end.
+    pub fn encoded_len(&self, seq: Seq, time: i64) -> usize {
+        match self.line.filter(|line| (line.seq, line.time) == (seq, time)) {
+            Some(line) => line.len(),
+            None => {
+                let mut line = String::new();
+                self.put_together(seq, time, &mut line);
+                line.len()
+            }
+        }
+    }
+
     /// Appends the event's line, without a line end.
     pub(super) fn encode(&self, seq: Seq, time: i64, out: &mut String) -> Encoded {
         let Some(Line { text: line, .. }) = self.line.filter(|line| (line.seq, line.time) == (seq, time))

@@ -46,6 +46,38 @@ impl<S: Copy> LastActive<S> {
     }
 }
 
+/// The longest event of a log, in bytes of its line: more than `--max-event-bytes` takes is no log that loads. Events
+/// that close a turn as a repair does count as nothing, since the limit lets them pass (PROTOCOL 6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LongestEvent(usize);
+
+impl LongestEvent {
+    /// Follows an event of that kind whose line has `bytes` bytes.
+    pub fn follow<'a>(&mut self, kind: Kind, bytes: usize, data: impl FnOnce() -> Json<'a>) {
+        if bytes > self.0 && !is_closer(kind, data) {
+            self.0 = bytes;
+        }
+    }
+
+    /// Its bytes; 0 when there is none.
+    pub fn bytes(self) -> usize {
+        self.0
+    }
+}
+
+/// Whether an event looks as one that closes a turn: whether it was due where it stands, its log alone can tell.
+fn is_closer<'a>(kind: Kind, data: impl FnOnce() -> Json<'a>) -> bool {
+    match kind {
+        Kind::TurnEnd => is_interrupted(data()),
+        Kind::StepEnd => data().members().all(|(name, _)| name.is("turn") || name.is("step")),
+        Kind::ToolResult => {
+            let id = data().at(&["message", "id"]).and_then(Json::as_str);
+            id.is_some_and(|id| id.lossy().starts_with("interrupted-tool-result-"))
+        }
+        _ => false,
+    }
+}
+
 /// Whether the data of a `turn/end` says that a repair or an interrupt wrote it.
 fn is_interrupted(data: Json<'_>) -> bool {
     data.at(&["reason", "kind"]).is_some_and(|kind| kind.is_str("interrupted"))
@@ -111,6 +143,33 @@ mod tests {
         let completed = r#"{"turn":1,"reason":{"kind":"completed"}}"#;
         assert_eq!(last(&[user, title, (Kind::TurnEnd, 9, completed)]), Some(9));
         assert_eq!(last(&[title, user, step, interrupted]), Some(9));
+    }
+
+    #[test]
+    fn the_longest_event_is_none_that_closes_a_turn() {
+        let longest = |events: &[(Kind, usize, &str)]| {
+            let mut longest = LongestEvent::default();
+            for (kind, bytes, data) in events {
+                let (data, _) = Json::parse(data).unwrap_or((Json::NULL, Default::default()));
+                longest.follow(*kind, *bytes, || data);
+            }
+            longest.bytes()
+        };
+        let (user, result) =
+            ((Kind::UserMessage, 50, "{}"), (Kind::ToolResult, 90, r#"{"message":{"id":"m"}}"#));
+        assert_eq!(longest(&[]), 0);
+        assert_eq!(longest(&[user, (Kind::UserMessage, 40, "{}")]), 50);
+        assert_eq!(longest(&[result, user]), 90);
+        let closers = [
+            (Kind::ToolResult, 99, r#"{"message":{"id":"interrupted-tool-result-c-4"}}"#),
+            (Kind::StepEnd, 99, r#"{"turn":1,"step":2}"#),
+            (Kind::TurnEnd, 99, r#"{"turn":1,"reason":{"kind":"interrupted"}}"#),
+        ];
+        for closer in closers {
+            assert_eq!(longest(&[user, closer]), 50, "{closer:?}");
+        }
+        assert_eq!(longest(&[user, (Kind::StepEnd, 99, r#"{"turn":1,"usage":2}"#)]), 99);
+        assert_eq!(longest(&[user, (Kind::TurnEnd, 99, r#"{"turn":1,"reason":{"kind":"completed"}}"#)]), 99);
     }
 
     #[test]

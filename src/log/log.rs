@@ -73,9 +73,7 @@ impl Log {
 
     /// The exact length of the line that a draft would get, in bytes.
     pub fn encoded_len(&self, draft: &Draft<'_>, time: i64) -> usize {
-        let mut line = String::new();
-        draft.encode(self.len().next(), time, &mut line);
-        line.len()
+        draft.encoded_len(self.len().next(), time)
     }
 
     /// Shares the tail, so that what follows goes into a new segment.

@@ -25,7 +25,7 @@ pub use event::Event;
 pub use header::{Header, HeaderError, HeaderMeta};
 pub use header_line::{HeaderLineError, HeaderLineFault, header_line, parse_header_line};
 pub use kind::Kind;
-pub use listing::{ForeignTypes, LastActive};
+pub use listing::{ForeignTypes, LastActive, LongestEvent};
 pub use log::{Finder, Log, Range};
 pub use segment::Lines;
 pub use seq::{Offset, Seq};

@@ -1,15 +1,16 @@
 //! What a list of sessions shows of a log.
 
 use crate::json::JsonStr;
-use crate::log::{Event, ForeignTypes, Kind, LastActive, Log, Seq};
+use crate::log::{Event, ForeignTypes, Kind, LastActive, Log, LongestEvent, Seq};
 
-/// The latest title, the time of the latest event that is no title, and the types that not every reader knows
-/// (PROTOCOL 3, Listing).
+/// The latest title, the time of the latest event that is no title, the types that not every reader knows and the size of
+/// the longest event (PROTOCOL 3, Listing).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     last: LastActive<Seq>,
     title: Option<Seq>,
     foreign: ForeignTypes,
+    longest: LongestEvent,
 }
 
 impl Activity {
@@ -22,6 +23,7 @@ impl Activity {
             }
             _ => {}
         }
+        self.longest.follow(event.kind(), event.line().len(), || event.data());
         self.last.follow(event.kind(), event.seq(), || event.time(), event.data());
     }
 
@@ -39,5 +41,10 @@ impl Activity {
     /// Types outside the vocabulary that are not marked ignorable.
     pub fn foreign(&self) -> &ForeignTypes {
         &self.foreign
+    }
+
+    /// Bytes of the longest event.
+    pub fn longest(&self) -> usize {
+        self.longest.bytes()
     }
 }

@@ -34,11 +34,15 @@ pub fn runtime() -> Arc<Runtime> {
 
 impl Local {
     pub fn new(fs: Arc<dyn FileSystem>, runtime: &Arc<Runtime>) -> Self {
+        Self::limited(fs, runtime, Limits::default())
+    }
+
+    pub fn limited(fs: Arc<dyn FileSystem>, runtime: &Arc<Runtime>, limits: Limits) -> Self {
         let (waker, wake) = wake_pair().unwrap();
         let options = JsonlOptions {
             root: "/store".into(),
             sync_window: Duration::ZERO,
-            max_event_bytes: Limits::default().max_event_bytes,
+            max_event_bytes: limits.max_event_bytes,
             me: Holder { pid: 1, since_ms: 0 },
             fault_file: None,
         };
@@ -46,6 +50,7 @@ impl Local {
         let settings = Settings {
             clock: "fixed:1700000000000+1".parse().unwrap(),
             ids: "sequential".parse().unwrap(),
+            limits,
             ..Settings::default()
         };
         let server = Server::new(settings, Box::new(storage));

@@ -13,7 +13,7 @@ use crate::disk::fs::{File, read_full, remedy};
 use crate::disk::list::{Artifact, Status as DiskStatus};
 use crate::disk::lock::{Holder, Lock, LockError};
 use crate::disk::paths::{Encoding, LogPath};
-use crate::disk::read::{ReadLimits, Scan, read_log};
+use crate::disk::read::{Scan, read_log};
 use crate::disk::session_file::{Mend, SessionFile};
 use crate::disk::summary::{Facts, FactsSink, write_summary};
 use crate::disk::write::LogWriter;
@@ -26,8 +26,8 @@ use crate::session::{Limits, Rules, Vocabulary};
 pub(super) struct Seen(Mutex<Catalogue>);
 
 impl Seen {
-    pub(super) fn new(limits: ReadLimits) -> Self {
-        Self(Mutex::new(Catalogue::new(limits)))
+    pub(super) fn new(max_event_bytes: usize) -> Self {
+        Self(Mutex::new(Catalogue::for_events(max_event_bytes)))
     }
 }
 
@@ -293,6 +293,7 @@ fn stored_info(artifact: Artifact, facts: Facts, vocabulary: &Vocabulary) -> Sto
             last_time: facts.last_time,
             title: facts.title,
             foreign: facts.foreign,
+            longest: facts.longest,
         },
         status,
         reason,
@@ -313,12 +314,12 @@ impl Summary {
         if facts.length != file.written() {
             return None;
         }
-        let ListFacts { length: events, last_time, title, foreign } = facts;
+        let ListFacts { length: events, last_time, title, foreign, longest } = facts;
         Some(Self {
             path: file.path().clone(),
             header_line: file.header_line()?.to_owned(),
             size: file.len(),
-            facts: Facts { events, last_time, title, foreign },
+            facts: Facts { events, last_time, title, foreign, longest },
         })
     }
 

@@ -54,7 +54,13 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(fs: Arc<dyn FileSystem>, me: Holder, max_event_bytes: usize) -> Self {
         let limits = ReadLimits::for_events(max_event_bytes);
-        Self { publisher: Publisher::new(Arc::clone(&fs)), fs, me, limits, seen: read::Seen::new(limits) }
+        Self {
+            publisher: Publisher::new(Arc::clone(&fs)),
+            fs,
+            me,
+            limits,
+            seen: read::Seen::new(max_event_bytes),
+        }
     }
 }
 

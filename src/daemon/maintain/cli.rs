@@ -32,7 +32,7 @@ Each session has a status:
   damaged      it loads, but would lose records that no crash explains (they are kept beside the log)
   corrupt      it is refused: damage, a broken rule, an odd place, an id that is stored twice
   unsupported  it is refused: another format version, or event types that are not known (see --event-type)
-  limit        it is refused: over a limit
+  limit        it is refused: over a limit (see --max-event-bytes and --max-depth)
   unreadable   the disk does not give it
   empty        a session directory without a log
 
@@ -60,7 +60,7 @@ pub struct VerifyArgs {
 A session that loads is mended as the first write after a load would: a torn end is kept beside the log and cut
 off, a missing line end added, an open turn closed. Of a session that a load refuses as corrupt the longest valid
 prefix is kept, an open turn in it closed; the whole log as it was stays beside it as <log>.backup-<n>.
-Not repaired: other format versions, unknown event types, logs without a header, odd places.
+Not repaired: other format versions, unknown event types, what is over a limit, logs without a header, odd places.
 
 Exit code: 0 when it is repaired (or would be) or there is nothing to do; 1 when it is not repaired; 2 usage; 3
 when the store could not be read.")]
@@ -83,6 +83,12 @@ struct SharedArgs {
     /// An event type beyond the known ones that sessions may hold, as a client declares it; may be repeated.
     #[arg(long = "event-type", value_name = "TYPE")]
     event_types: Vec<String>,
+    /// Bytes of one encoded event, as for serve: a log with larger ones is refused. 4 KiB at least.
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, value_parser = clap::value_parser!(u64).range(4 << 10..=1 << 30))]
+    max_event_bytes: u64,
+    /// Nesting in an event's data, as for serve. 8 at least.
+    #[arg(long, value_name = "LEVELS", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(8..=10_000))]
+    max_depth: u32,
 }
 
 impl SharedArgs {
@@ -91,6 +97,11 @@ impl SharedArgs {
             StoreChoice::Jsonl(root) => Ok(root),
             StoreChoice::Memory => Err("a memory: store keeps nothing; give --store jsonl:DIR".to_owned()),
         }
+    }
+
+    fn limits(&self) -> Limits {
+        let max_event_bytes = usize::try_from(self.max_event_bytes).unwrap_or(usize::MAX);
+        Limits { max_event_bytes, max_depth: self.max_depth, ..Limits::default() }
     }
 
     fn vocabulary(&self) -> Vocabulary {
@@ -117,7 +128,7 @@ pub fn main_verify(
         },
     };
     let (vocabulary, limits, progress) =
-        (args.shared.vocabulary(), Limits::default(), Progress::new(terminal));
+        (args.shared.vocabulary(), args.shared.limits(), Progress::new(terminal));
     let mut summary = Summary::default();
     let mut unwritten = None;
     let mut tell = |news: News| {
@@ -191,7 +202,7 @@ pub fn main_repair(
         Err(problem) => return end(err, "repair", &problem.to_string(), USAGE),
     };
     let (vocabulary, limits, progress) =
-        (args.shared.vocabulary(), Limits::default(), Progress::new(terminal));
+        (args.shared.vocabulary(), args.shared.limits(), Progress::new(terminal));
     let repair = Repair {
         fs: Arc::new(OsFs::new(root)),
         me: Holder { pid: std::process::id(), since_ms: Clock::System.now().unsigned_abs() },

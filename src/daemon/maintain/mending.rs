@@ -159,7 +159,7 @@ impl Repair<'_> {
             (Status::Unsupported, _) => hopeless(
                 "it may be sound for a newer version, or where its event types are declared (--event-type)",
             ),
-            (Status::Limit, _) => hopeless("it may be sound where the limits are higher"),
+            (Status::Limit, _) => hopeless("it may be sound with a larger --max-event-bytes or --max-depth"),
             (Status::Unreadable, _) => hopeless("the disk does not give it"),
             _ => hopeless("without its header nothing can be told of a log"),
         }
