@@ -10,6 +10,7 @@ use super::fs::{File, FileSystem, what_helps};
 use super::lock::{Holder, Lock, LockError};
 use super::paths::{Encoding, LogPath, OWNER_FILE};
 use super::summary::SUMMARY_FILE;
+use super::temporary::{is_temporary, remove_left_over};
 use crate::log::SessionId;
 
 /// Why a session was not removed, or not wholly.
@@ -38,7 +39,7 @@ pub fn delete(fs: &Arc<dyn FileSystem>, id: &SessionId, me: Holder) -> Result<bo
     let logs = find_all(fs.as_ref(), id).map_err(DeleteError::Io)?;
     if logs.is_empty() {
         for log in find_emptied(fs.as_ref(), id).map_err(DeleteError::Io)? {
-            remove_rest(fs.as_ref(), &log, Temporary::Stay).map_err(DeleteError::Unfinished)?;
+            remove_rest(fs.as_ref(), &log, None).map_err(DeleteError::Unfinished)?;
         }
     }
     for (index, log) in logs.iter().enumerate() {
@@ -55,7 +56,8 @@ pub fn delete(fs: &Arc<dyn FileSystem>, id: &SessionId, me: Holder) -> Result<bo
             Err(error) => return Err(error.into()),
         };
         unlink(fs.as_ref(), log.log()).map_err(begun)?;
-        remove_files(fs.as_ref(), log, Temporary::Go).map_err(DeleteError::Unfinished)?;
+        let ours = lock.as_ref().map(|lock| lock.file().as_ref());
+        remove_files(fs.as_ref(), log, ours).map_err(DeleteError::Unfinished)?;
         drop(lock);
         remove_dir(fs.as_ref(), log).map_err(DeleteError::Unfinished)?;
     }
@@ -73,22 +75,15 @@ pub fn delete_open(fs: &dyn FileSystem, log: &LogPath, file: &dyn File) -> Resul
         Ok(named) if named.is_same_file(&ours) => unlink(fs, log.log()).map_err(DeleteError::Io)?,
         Ok(_) => return Ok(()),
         Err(error) if is_absent(&error) => {
-            return remove_rest(fs, log, Temporary::Stay).map_err(DeleteError::Unfinished);
+            return remove_rest(fs, log, Some(file)).map_err(DeleteError::Unfinished);
         }
         Err(error) => return Err(DeleteError::Io(error)),
     }
-    remove_rest(fs, log, Temporary::Go).map_err(DeleteError::Unfinished)
+    remove_rest(fs, log, Some(file)).map_err(DeleteError::Unfinished)
 }
 
-/// What becomes of files that have no final name yet. Where no log was a moment ago, another process may be making one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Temporary {
-    Go,
-    Stay,
-}
-
-fn remove_rest(fs: &dyn FileSystem, log: &LogPath, temporary: Temporary) -> io::Result<()> {
-    remove_files(fs, log, temporary)?;
+fn remove_rest(fs: &dyn FileSystem, log: &LogPath, ours: Option<&dyn File>) -> io::Result<()> {
+    remove_files(fs, log, ours)?;
     remove_dir(fs, log)
 }
 
@@ -96,8 +91,9 @@ fn is_regular(fs: &dyn FileSystem, log: &LogPath) -> bool {
     fs.metadata(&log.log()).is_ok_and(|meta| meta.kind == super::fs::FileKind::File)
 }
 
-/// Makes the removal of a log durable and removes what lay beside it.
-fn remove_files(fs: &dyn FileSystem, log: &LogPath, temporary: Temporary) -> io::Result<()> {
+/// Makes the removal of a log, which is locked here as `ours`, durable and removes what lay beside it. Where no log was a
+/// moment ago, or is none now, another process may be making one: that stays.
+fn remove_files(fs: &dyn FileSystem, log: &LogPath, ours: Option<&dyn File>) -> io::Result<()> {
     let dir = log.session_dir();
     // An earlier attempt may have come as far as the directory.
     match fs.sync_dir(&dir) {
@@ -106,30 +102,23 @@ fn remove_files(fs: &dyn FileSystem, log: &LogPath, temporary: Temporary) -> io:
     }
     // The other encoding's log, should there be one, comes by itself, with its lock.
     let is_log = |name: &OsStr| Encoding::of_file_name(name).is_some();
-    let stays = |name: &OsStr| temporary == Temporary::Stay && name.as_encoded_bytes().ends_with(b".tmp");
     for entry in fs.list_dir(&dir)? {
-        if is_own(&entry.name) && !is_log(&entry.name) && !stays(&entry.name) {
+        if is_temporary(&entry.name) {
+            remove_left_over(fs, &dir, &entry, ours)?;
+        } else if is_own(&entry.name) && !is_log(&entry.name) {
             unlink(fs, dir.join(&entry.name))?;
         }
     }
     Ok(())
 }
 
-/// Whether a name in a session directory is one that the store gives.
+/// Whether a name in a session directory is one that the store gives to a file that has come to stay.
 fn is_own(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    let temp_of = |stem: &str| {
-        let middle = name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('.'));
-        let middle = middle.and_then(|rest| rest.strip_suffix(".tmp"));
-        middle.is_some_and(|hex| hex.len() == 12 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
-    };
     let kept = |rest: &str| rest.starts_with(".cut-") || rest.starts_with(".backup-");
     let kept_of = |stem: &str| name.strip_prefix(stem).is_some_and(kept);
     let logs = [Encoding::Plain, Encoding::Zstd].map(Encoding::file_name);
-    name == OWNER_FILE
-        || name == SUMMARY_FILE
-        || temp_of(SUMMARY_FILE)
-        || logs.iter().any(|log| name == *log || temp_of(log) || kept_of(log))
+    name == OWNER_FILE || name == SUMMARY_FILE || logs.iter().any(|log| name == *log || kept_of(log))
 }
 
 fn unlink(fs: &dyn FileSystem, path: PathBuf) -> io::Result<()> {

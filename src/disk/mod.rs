@@ -3,7 +3,8 @@
 //! It knows bytes, lengths and names, and nothing of commands or methods. Lowest first: [`fs`] is the seam to the
 //! file system with [`os`] behind it and two doubles beside it ([`fault`], [`record`] with [`crash`]); [`paths`] turns ids into
 //! names; [`lock`] owns a log; [`zstd`] and [`lines`] read frames and lines; [`write`](mod@write) appends and syncs;
-//! [`publish`] gives a new log its name, [`replace`] puts a repaired one in the place of a damaged one.
+//! [`publish`] gives a new log its name, [`replace`] puts a repaired one in the place of a damaged one, [`temporary`] knows
+//! what is on its way to a name, and what is left of that.
 //!
 //! Reading: [`read`] gives the events of a log to its caller and says how the log ends, with [`damage`] for what is wrong
 //! and [`legacy`] for old shapes; [`find`] knows where a session lies, [`list`] and [`catalogue`] show all of them,
@@ -35,5 +36,6 @@ mod rows;
 pub mod salvage;
 pub mod session_file;
 pub mod summary;
+pub mod temporary;
 pub mod write;
 pub mod zstd;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::fs::{File, FileSystem, what_helps};
 use super::lock::{Holder, Lock, LockError};
 use super::paths::LogPath;
+use super::temporary::{Temporary, sweep};
 use super::write::LogWriter;
 
 /// A part of a new log's content.
@@ -79,7 +80,7 @@ impl Publisher {
     /// A name that could neither be made durable nor be taken back is the writer's to settle
     /// ([`LogWriter::is_settled`]).
     ///
-    /// The content goes to a temporary file, which is synced, locked and then linked to its final name. So nobody
+    /// The content goes to a temporary file, which is locked, filled, synced and then linked to its final name. So nobody
     /// ever sees a part of it, and of two processes that create the same log one gets
     /// [`PublishError::AlreadyExists`].
     ///
@@ -93,10 +94,10 @@ impl Publisher {
     ) -> Result<LogWriter, PublishError> {
         self.make_dirs(path)?;
         let log = path.log();
-        let temp = temp_name(&log);
-        let file = self.fs.create_new(&temp).map_err(step("create the file"))?;
-        let answer = self.fill_and_link(&file, content, &temp, &log);
-        let published = answer.and_then(|len| {
+        let temp = Temporary::create(&self.fs, &log)?;
+        let len = self.fill_and_link(temp.file(), content, temp.path(), &log)?;
+        let file = Arc::clone(temp.file());
+        let published = {
             let lock = Lock::announce(&self.fs, Arc::clone(&file), &log, me);
             match self.fs.sync_dir(&path.session_dir()) {
                 Ok(()) => Ok(LogWriter::new(lock, len, len)),
@@ -109,9 +110,11 @@ impl Publisher {
                     }
                 },
             }
-        });
-        // Best effort, whatever happened: readers ignore such files.
-        let _ = self.fs.unlink(&temp);
+        };
+        drop(temp);
+        if published.is_ok() {
+            sweep(self.fs.as_ref(), path, file.as_ref());
+        }
         published
     }
 
@@ -130,7 +133,6 @@ impl Publisher {
             };
         }
         file.sync_data().map_err(step("sync the file"))?;
-        Lock::lock_unpublished(file.as_ref())?;
         match self.fs.hard_link(temp, log) {
             Ok(()) => Ok(len),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(PublishError::AlreadyExists),
@@ -177,14 +179,6 @@ impl Publisher {
     fn known(&self) -> std::sync::MutexGuard<'_, HashSet<PathBuf>> {
         self.durable_dirs.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// A name beside a log that nobody else has thought of; readers ignore it.
-pub(super) fn temp_name(log: &Path) -> PathBuf {
-    let random = uuid::Uuid::new_v4().simple().to_string();
-    let mut temp = log.as_os_str().to_owned();
-    temp.push(format!(".{}.tmp", random.get(..12).unwrap_or(&random)));
-    PathBuf::from(temp)
 }
 
 pub(super) fn step(step: &'static str) -> impl FnOnce(io::Error) -> PublishError {

@@ -10,6 +10,7 @@ use super::damage::Refused;
 use super::fs::{FileSystem, read_full};
 use super::paths::LogPath;
 use super::read::{Sink, StoredEvent};
+use super::temporary::temporary_name;
 use crate::json::{Json, Type, quote_into};
 use crate::log::{ForeignTypes, Kind, LastActive, LongestEvent, Offset};
 
@@ -93,9 +94,7 @@ pub fn write_summary(
     if text.len() > MAX_BYTES {
         return fs.unlink(&summary).or(Ok(()));
     }
-    let random = uuid::Uuid::new_v4().simple().to_string();
-    let temp = format!("{SUMMARY_FILE}.{}.tmp", random.get(..12).unwrap_or(&random));
-    let temp = path.session_dir().join(temp);
+    let temp = temporary_name(&summary);
     let file = fs.create_new(&temp)?;
     let mut rest = text.as_bytes();
     let mut written = Ok(());

@@ -16,6 +16,7 @@ use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::read::{Scan, read_log};
 use crate::disk::session_file::{Mend, SessionFile};
 use crate::disk::summary::{Facts, FactsSink, write_summary};
+use crate::disk::temporary::sweep;
 use crate::disk::write::LogWriter;
 use crate::log::{Log, Offset, SessionId};
 use crate::rpc::results::{LockedBy, Status, TornTail};
@@ -186,6 +187,7 @@ pub(super) fn load(
         let (offset, bytes) = (torn.offset, torn.bytes);
         format!("{bytes} bytes from byte {offset} on hold no whole record; the first write saves them beside the log and cuts them off")
     });
+    sweep(shared.fs.as_ref(), &path, file.as_ref());
     let writer = LogWriter::new(lock, size, size);
     let stored = (scan.events, scan.recovered_from.min(scan.events));
     let verbatim = (witness == Witness::Verbatim).then_some(scan.header_bytes);

@@ -214,7 +214,9 @@ fn leftovers(fs: &dyn FileSystem, dir: &Path) -> Vec<String> {
     for entry in fs.list_dir(dir).unwrap_or_default() {
         let Some(name) = entry.name.to_str().filter(|name| name.starts_with("session.")) else { continue };
         if name.ends_with(".tmp") {
-            notes.push(format!("{name} is left over from a write that was cut short: it may be removed"));
+            notes.push(format!(
+                "{name} is left over from a write that was cut short, unless that is under way: the next load removes it"
+            ));
         } else if name.contains(".cut-") || name.contains(".backup-") {
             notes.push(format!("{name} is kept from a repair: remove it when it is not needed any more"));
         }
