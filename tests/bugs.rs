@@ -133,7 +133,7 @@ fn every_operation_of_a_life_may_panic_once() {
     let mut bench = Bench::new(&runtime);
     live(&mut bench, "no fault");
     let count = bench.faults.take_done().len();
-    let step = if std::env::var_os("SESSIOND_FAULTS_ALL").is_some() { 1 } else { count / 120 + 1 };
+    let step = if std::env::var_os("SESSIOND_FAULTS_ALL").is_some() { 1 } else { count / 60 + 1 };
     let (mut refusals, mut losses) = (0, 0);
     for skip in (0..count).step_by(step) {
         let context = format!("any +{skip} panic");
