@@ -137,7 +137,7 @@ fn a_directory_that_may_no_longer_be_read_stops_what_needs_it_and_nothing_else()
             stored(&mut bench, "other", Some("/w"), false);
             stored(&mut bench, "free", None, false);
             bench.faults.deny(place, errno);
-            let mut stopped = |bench: &mut Bench, method: &str, params: Value| {
+            let stopped = |bench: &mut Bench, method: &str, params: Value| {
                 let told = refused(bench, method, params);
                 assert_eq!((told.0.as_str(), told.1), (errno, false), "{context} {method}");
                 let helps = if errno == "EIO" { "check" } else { "read and write" };
