@@ -6,6 +6,7 @@
 mod failures;
 mod keep;
 mod keeper;
+mod live;
 mod offline;
 mod read;
 mod storage;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::failures::{sync_failed, write_failed};
+use super::live::{Here, Leaving, Live};
 use super::read::Summary;
 use super::{keep, read};
 use crate::daemon::heap;
@@ -78,52 +79,6 @@ enum Message {
     Summed(SessionId),
     /// Group commit: the window of a session is over.
     Window(SessionId),
-}
-
-/// The file of a live session.
-enum Live {
-    /// On another thread.
-    Away,
-    /// Here.
-    Here(Box<Here>),
-    /// A bug has let go of it, and nobody knows what it holds: it is written no more until the session is closed and
-    /// loaded.
-    Lost,
-}
-
-struct Here {
-    file: SessionFile,
-    /// Syncs that are waited for: until so many events are durable.
-    waiters: Vec<(Ticket, Offset)>,
-    /// A group commit is due.
-    windowed: bool,
-    /// To be left beside the log once all of it is durable.
-    summary: Option<Summary>,
-    /// A summary is being written: as a sync's, its end must come before the file goes.
-    summing: bool,
-    /// The log's size when a summary was left last.
-    summed: u64,
-    /// What the file goes for once its work has ended and nobody waits for a sync.
-    leaving: Option<Leaving>,
-}
-
-impl Here {
-    fn new(file: SessionFile) -> Box<Self> {
-        let (waiters, windowed, summary, summing, summed) = (Vec::new(), false, None, false, 0);
-        Box::new(Self { file, waiters, windowed, summary, summing, summed, leaving: None })
-    }
-
-    /// Another thread works on the log or beside it.
-    fn is_at_work(&self) -> bool {
-        self.file.is_syncing() || self.summing
-    }
-}
-
-enum Leaving {
-    /// The session is no longer live.
-    Release(Ticket, Box<Session>),
-    /// It is to be removed.
-    Delete(Ticket),
 }
 
 /// Sessions on disk.
