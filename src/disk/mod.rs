@@ -9,6 +9,7 @@
 //! and [`legacy`] for old shapes; [`find`] knows where a session lies, [`list`] and [`catalogue`] show all of them,
 //! [`summary`] saves reading them for that; [`salvage`] keeps what is cut off or replaced, [`delete`](mod@delete) removes.
 
+mod batch;
 pub mod catalogue;
 pub mod crash;
 pub mod damage;
@@ -26,6 +27,7 @@ pub mod paths;
 pub mod publish;
 mod ranges;
 pub mod read;
+mod read_ahead;
 mod read_plain;
 mod read_zstd;
 pub mod record;
