@@ -6,7 +6,8 @@
 //! [`publish`] gives a new log its name, [`replace`] puts a repaired one in the place of a damaged one.
 //!
 //! Reading: [`read`] gives the events of a log to its caller and says how the log ends, with [`damage`] for what is wrong
-//! and [`legacy`] for old shapes; [`find`] knows where a session lies, [`list`] and [`catalogue`] show all of them,
+//! and [`legacy`] for old shapes; a plain log comes in batches of lines (`batch`), those of a long one filled by a second
+//! thread (`read_ahead`); [`find`] knows where a session lies, [`list`] and [`catalogue`] show all of them,
 //! [`summary`] saves reading them for that; [`salvage`] keeps what is cut off or replaced, [`delete`](mod@delete) removes.
 
 mod batch;

@@ -78,9 +78,9 @@ fn take_all(
 fn fill_all(reader: &mut BatchReader<'_>, free: &Receiver<Batch>, give: &SyncSender<io::Result<Batch>>) {
     let mut held: Vec<Batch> = Vec::new();
     while let Some(mut batch) = held.pop().or_else(|| free.recv().ok()) {
-        // A line that fits no batch is alone: all others have come back before.
+        // A line that fits no batch is alone: all others have come back before, and one as long is given up.
         let mut all_back = || {
-            held.extend(free.iter().take(BATCHES - 1 - held.len()));
+            held.extend(free.iter().take(BATCHES - 1 - held.len()).map(|_| Batch::default()));
             held.len() == BATCHES - 1
         };
         let filled = reader.fill(&mut batch, &mut all_back).map(|()| batch);
