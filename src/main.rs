@@ -150,10 +150,10 @@ fn main() -> ExitCode {
 
 /// Runs a command that reports on stdout and, when stderr is a terminal, shows there how far it is.
 fn reported(
-    run: impl FnOnce(&mut dyn Write, &mut dyn Write, Option<Box<dyn Write>>) -> ExitCode,
+    run: impl FnOnce(&mut dyn Write, &mut dyn Write, Option<Box<dyn Write + Send>>) -> ExitCode,
 ) -> ExitCode {
     let stderr = std::io::stderr();
-    let progress = stderr.is_terminal().then(|| Box::new(std::io::stderr()) as Box<dyn Write>);
+    let progress = stderr.is_terminal().then(|| Box::new(std::io::stderr()) as Box<dyn Write + Send>);
     run(&mut std::io::BufWriter::new(std::io::stdout().lock()), &mut std::io::stderr(), progress)
 }
 

@@ -153,18 +153,12 @@ struct Watch(Duration, Instant);
 
 impl Watch {
     fn start() -> Self {
-        Self(thread_cpu(), Instant::now())
+        Self(process_cpu(std::process::id()), Instant::now())
     }
 
     fn stop(self) -> Cost {
-        Cost { cpu: thread_cpu() - self.0, wall: self.1.elapsed(), peak: peak("self") }
+        Cost { cpu: process_cpu(std::process::id()) - self.0, wall: self.1.elapsed(), peak: peak("self") }
     }
-}
-
-/// Time on a processor: the machine may be shared.
-fn thread_cpu() -> Duration {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(stat.split_whitespace().next().unwrap().parse().unwrap())
 }
 
 /// Peak memory of a process so far, in MB.

@@ -4,8 +4,8 @@
 mod support;
 
 use proptest::prelude::*;
-use sessiond::json::Json;
-use sessiond::log::{Draft, EnvelopeError, Event, Kind, Log, read_event};
+use sessiond::json::{Json, Scratch};
+use sessiond::log::{Draft, EnvelopeError, Event, Kind, Log, Seq, read_event};
 
 fn json(text: &str) -> Json<'_> {
     Json::parse(text).unwrap().0
@@ -148,6 +148,66 @@ fn what_is_no_envelope() {
         (r#"{"type":"t","seq":0,"time":0,"data":0,"":1}"#, UnknownMember(String::new())),
     ] {
         assert_eq!(read(text), Err(error), "{text}");
+    }
+}
+
+/// Most stored lines are read by the very text between their values. What is nearly so is read as any other, and
+/// only what encoding would give again is taken over.
+#[test]
+fn a_line_in_our_own_spelling_is_read_as_any_other() {
+    let whole = r#"{"type":"user/message","seq":0,"time":-12,"data":{"a":[1,"\\"]},"sourceEventSeqs":[],"surfaceOp":"append","ignorable":true}"#;
+    let same = [
+        whole.to_owned(),
+        r#"{"type":"x","seq":0,"time":0,"data":null}"#.to_owned(),
+        r#"{"type":"\u0061","seq":0,"time":999999999999999,"data":{},"surfaceOp":null}"#.to_owned(),
+    ];
+    let changes = [
+        (r#""seq":0"#, r#""seq":-0"#),
+        (r#""seq":0"#, r#""seq":-1"#),
+        (r#""seq":0"#, r#""seq":0.0"#),
+        (r#""seq":0"#, r#""seq":"0""#),
+        (r#""seq":0"#, r#""s\u0065q":0"#),
+        (r#""seq":0"#, r#""seq":0,"seq":0"#),
+        (r#""seq":0,"#, ""),
+        (r#""time":-12"#, r#""time":-1.2e1"#),
+        (r#""time":-12"#, r#""time":-0"#),
+        (r#""time":-12"#, r#""time":9007199254740991"#),
+        (r#""time":-12"#, r#""time":9007199254740993"#),
+        (r#""seq":0,"time":-12"#, r#""time":-12,"seq":0"#),
+        (r#""data":{"#, r#""data": {"#),
+        (r#"{"type""#, r#"{ "type""#),
+        (r#"true}"#, r#"true }"#),
+        (r#"true}"#, r#"false}"#),
+        (r#"true}"#, r#"true,"more":1}"#),
+        (r#","ignorable":true}"#, r#","surfaceOp":1}"#),
+        (r#""sourceEventSeqs":[],"surfaceOp":"append""#, r#""surfaceOp":"append","sourceEventSeqs":[]"#),
+        (r#""type":"user/message""#, r#""type":7"#),
+    ];
+    let changed = changes.map(|(from, to)| {
+        let line = whole.replacen(from, to, 1);
+        assert_ne!(line, whole, "{from}");
+        line
+    });
+    let mut scratch = Scratch::default();
+    for (line, taken_over) in
+        same.iter().map(|line| (line, true)).chain(changed.iter().map(|line| (line, false)))
+    {
+        let (value, checks) = scratch.scan(line).unwrap();
+        let outlined = read_event(value, checks.loose);
+        // Without an outline the members are looked for in the text.
+        let searched = read_event(json(line), checks.loose);
+        let told = |read: &Result<(Seq, i64, Draft<'_>), EnvelopeError>| match read {
+            Err(error) => Err(error.clone()),
+            Ok((seq, time, draft)) => {
+                let mut log = Log::new();
+                log.push(&Draft { line: None, ..*draft }, *time);
+                Ok((*seq, *time, log.get(Seq::ZERO).unwrap().line().to_owned()))
+            }
+        };
+        assert_eq!(told(&outlined), told(&searched), "{line}");
+        let line_of =
+            |read: Result<(Seq, i64, Draft<'_>), EnvelopeError>| read.is_ok_and(|read| read.2.line.is_some());
+        assert_eq!(line_of(outlined), taken_over, "{line}");
     }
 }
 

@@ -240,14 +240,20 @@ impl Process {
         count
     }
 
-    /// Processor time so far, of the threads that there are.
+    /// Processor time so far, in seconds: of the threads that there are, or of all that there were, which the system tells
+    /// in hundredths and rounds down.
     pub fn cpu(&self) -> f64 {
+        const TICKS: f64 = 100.0;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        // User and system time are the 14th and 15th field, the 12th and 13th behind the name.
+        let whole: f64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
         let tasks = fs::read_dir(format!("/proc/{}/task", self.id())).into_iter().flatten().flatten();
         let spent = tasks.filter_map(|task| {
             let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
             text.split_whitespace().next()?.parse::<f64>().ok()
         });
-        spent.sum::<f64>() / 1e9
+        (spent.sum::<f64>() / 1e9).max(whole / TICKS)
     }
 
     /// Memory of its own, files not counted, in bytes.

@@ -65,8 +65,9 @@ impl Metadata {
     }
 }
 
-/// Anything that can be read at an offset: an open file, or bytes in memory.
-pub trait ReadAt {
+/// Anything that can be read at an offset: an open file, or bytes in memory. A long log is read by another thread than
+/// the one that takes its events.
+pub trait ReadAt: Sync {
     /// Reads up to `buf.len()` bytes from `offset`; 0 means the end. Interrupted calls are retried inside.
     ///
     /// # Errors

@@ -7,9 +7,11 @@
 //! what is on its way to a name, and what is left of that.
 //!
 //! Reading: [`read`] gives the events of a log to its caller and says how the log ends, with [`damage`] for what is wrong
-//! and [`legacy`] for old shapes; [`find`] knows where a session lies, [`list`] and [`catalogue`] show all of them,
+//! and [`legacy`] for old shapes; a plain log comes in batches of lines (`batch`), those of a long one filled by a second
+//! thread (`read_ahead`); [`find`] knows where a session lies, [`list`] and [`catalogue`] show all of them,
 //! [`summary`] saves reading them for that; [`salvage`] keeps what is cut off or replaced, [`delete`](mod@delete) removes.
 
+mod batch;
 pub mod catalogue;
 pub mod crash;
 pub mod damage;
@@ -27,6 +29,7 @@ pub mod paths;
 pub mod publish;
 mod ranges;
 pub mod read;
+mod read_ahead;
 mod read_plain;
 mod read_zstd;
 pub mod record;

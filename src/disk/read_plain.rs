@@ -1,15 +1,11 @@
 //! `session.jsonl`: lines as they are (FORMAT 13.1).
 
-use std::io;
-
+use super::batch::{BATCH, BatchReader, Next};
 use super::damage::{Damage, ReadError};
 use super::fs::{ReadAt, read_full};
-use super::lines::LineSplitter;
 use super::read::{ReadLimits, Scan, Sink};
+use super::read_ahead::each_batch;
 use super::rows::{self, Rows};
-
-/// Bytes per read: few calls, and still in the processor's cache when the records are scanned.
-const CHUNK: usize = 128 << 10;
 
 pub(super) fn read_plain(
     source: &dyn ReadAt,
@@ -20,41 +16,24 @@ pub(super) fn read_plain(
     let header = read_header_line(source, len, limits.max_line)?;
     let mut rows = rows::open(&header, sink)?;
     let base = header.len() as u64 + 1;
-    let (mut splitter, mut buf) = (LineSplitter::new(limits.max_line), vec![0; CHUNK]);
-    let mut at = base;
-    while at < len && !rows.is_stopped() {
-        let want = usize::try_from(len - at).map_or(CHUNK, |left| left.min(CHUNK));
-        let part = buf.get_mut(..want).unwrap_or_default();
-        let read = read_some(source, at, part).map_err(ReadError::Io)?;
-        if read == 0 {
-            break; // cut by another program since its size was read
+    let mut next = Next::End(base);
+    let mut reader = BatchReader::new(source, base, len, limits.max_line);
+    each_batch(&mut reader, &mut |batch| {
+        batch.lines().for_each(|line| rows.batched(&line));
+        next = batch.next();
+        next == Next::More && !rows.is_stopped()
+    })
+    .map_err(ReadError::Io)?;
+    let end = match next {
+        Next::End(end) => end,
+        Next::TooLong(offset) if !rows.is_stopped() => {
+            end_in_long_line(&mut rows, source, offset, len, limits.max_line)?;
+            len
         }
-        at += read as u64;
-        let part = part.get(..read).unwrap_or_default();
-        let split = splitter.push(part, &mut |offset, line| rows.line(base + offset, base + offset, line));
-        if let Err(too_long) = split {
-            let offset = base + too_long.offset;
-            end_in_long_line(&mut rows, source, offset, len, too_long.max)?;
-            return Ok(finish(rows, base, len));
-        }
-    }
-    let (offset, rest) = splitter.rest();
-    rows.last(base + offset, base + offset, rest);
-    Ok(finish(rows, base, at.max(base)))
-}
-
-fn finish(rows: Rows<'_>, header_bytes: u64, len: u64) -> Scan {
+        _ => len,
+    };
     let committed = rows.sound_end();
-    rows.finish(header_bytes, committed, len, len)
-}
-
-fn read_some(source: &dyn ReadAt, at: u64, buf: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match source.read_at(at, buf) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            answer => return answer,
-        }
-    }
+    Ok(rows.finish(base, committed, end, end))
 }
 
 /// A line beyond the bound may be a record, and then the bound is too low. NULs to the end are none, however many.
@@ -74,9 +53,9 @@ fn end_in_long_line(
 }
 
 fn is_nul_from(source: &dyn ReadAt, mut at: u64, len: u64) -> Result<bool, ReadError> {
-    let mut buf = vec![0; CHUNK];
+    let mut buf = vec![0; BATCH];
     while at < len {
-        let want = usize::try_from(len - at).map_or(CHUNK, |left| left.min(CHUNK));
+        let want = usize::try_from(len - at).map_or(BATCH, |left| left.min(BATCH));
         let part = buf.get_mut(..want).unwrap_or_default();
         let read = read_full(source, at, part).map_err(ReadError::Io)?;
         if read == 0 {
@@ -106,7 +85,7 @@ pub(super) fn read_header_line(source: &dyn ReadAt, len: u64, max: usize) -> Res
         } else if read == 0 {
             return Err(ReadError::NoHeader);
         } else if line.len() <= max {
-            step = CHUNK;
+            step = BATCH;
             continue;
         }
         return if line.len() > max { Err(ReadError::HeaderTooLong { max }) } else { Ok(line) };

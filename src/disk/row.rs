@@ -28,12 +28,17 @@ pub(super) fn decode<'a>(line: &'a [u8], scratch: &'a mut Scratch) -> Result<Rec
         Some(0) => nuls(line),
         _ => Damage::NotUtf8(error.valid_up_to()),
     })?;
-    let (row, Checks { fault, loose, depth }) =
-        scratch.scan(text).map_err(|error| match text.as_bytes().first() {
-            Some(0) => nuls(text.as_bytes()),
-            _ if text.bytes().all(|byte| byte.is_ascii_whitespace()) => Damage::Blank,
-            _ => Damage::NotJson(error),
-        })?;
+    let (row, checks) = scratch.scan(text).map_err(|error| match text.as_bytes().first() {
+        Some(0) => nuls(text.as_bytes()),
+        _ if text.bytes().all(|byte| byte.is_ascii_whitespace()) => Damage::Blank,
+        _ => Damage::NotJson(error),
+    })?;
+    record(row, checks)
+}
+
+/// Reads a line that was scanned.
+pub(super) fn record(row: Json<'_>, checks: Checks) -> Result<Record<'_>, Damage> {
+    let Checks { fault, loose, depth } = checks;
     if let Some(fault) = fault {
         return Err(Damage::Lossy(fault.kind));
     }

@@ -1,10 +1,11 @@
 //! The rule of the longest sound prefix, one record after the other (FORMAT 13.1).
 
+use super::batch::{BatchLine, LONG};
 use super::damage::{Damage, Place, Problem, ReadError};
 use super::legacy;
 use super::ranges;
 use super::read::{Counts, MAX_PROBLEMS, Scan, Sink, StoredEvent, TornTail};
-use super::row::{Record, decode};
+use super::row::{Record, decode, record};
 use crate::json::{Checks, Json, JsonStr, Scratch};
 use crate::log::{ChunkRow, Draft, Header, Kind, Offset, Seq, parse_header_line};
 
@@ -117,15 +118,44 @@ impl Rows<'_> {
         }
     }
 
-    fn record(&mut self, offset: u64, text: u64, line: &[u8], end: u64, ended: bool) {
+    /// Takes a line of a plain log that may have been scanned before.
+    pub(super) fn batched(&mut self, line: &BatchLine<'_>) {
+        let BatchLine { offset, bytes, scanned, ended } = *line;
+        match scanned {
+            Some((row, checks)) => {
+                let end = offset + bytes.len() as u64 + u64::from(ended);
+                if let Some(place) = self.next_place(offset, offset) {
+                    self.judge(record(row, checks), place, bytes, end, ended);
+                }
+            }
+            None if ended => self.line(offset, offset, bytes),
+            None => self.last(offset, offset, bytes),
+        }
+    }
+
+    /// The place of one more record; none when no more is taken.
+    fn next_place(&mut self, offset: u64, text: u64) -> Option<Place> {
         if self.state == State::Stopped {
-            return;
+            return None;
         }
         self.row += 1;
         self.counts.rows += 1;
-        let place = Place { row: self.row, offset, text };
+        Some(Place { row: self.row, offset, text })
+    }
+
+    fn record(&mut self, offset: u64, text: u64, line: &[u8], end: u64, ended: bool) {
+        let Some(place) = self.next_place(offset, text) else { return };
         let mut scratch = std::mem::take(&mut self.scratch);
-        match decode(line, &mut scratch) {
+        self.judge(decode(line, &mut scratch), place, line, end, ended);
+        if line.len() > LONG {
+            scratch.trim();
+        }
+        self.scratch = scratch;
+    }
+
+    /// What a record, or what is none, is to the log.
+    fn judge(&mut self, read: Result<Record<'_>, Damage>, place: Place, line: &[u8], end: u64, ended: bool) {
+        match read {
             Ok(record) if self.state == State::Sound => {
                 if self.take(&record, place, line) {
                     self.sound_end = end;
@@ -137,7 +167,6 @@ impl Rows<'_> {
                 self.look_for_commit(&record, place);
             }
             Err(damage) => {
-                let from = nul_run(line);
                 let damage = match damage {
                     // Cut in the middle of a character, of a token, or of anything else.
                     Damage::NotUtf8(_) | Damage::NotJson(_) if !ended => Damage::Incomplete,
@@ -145,16 +174,13 @@ impl Rows<'_> {
                 };
                 self.damage(place, damage);
                 // A lost block ends where it ends: what stands behind the NULs may be a record.
-                if let Some(Ok(record)) = from.map(|from| decode(from, &mut scratch)) {
+                let mut scratch = Scratch::default();
+                if let Some(Ok(record)) = nul_run(line).map(|from| decode(from, &mut scratch)) {
                     self.counts.stranded += 1;
                     self.look_for_commit(&record, place);
                 }
             }
         }
-        if line.len() > 1 << 16 {
-            scratch.trim();
-        }
-        self.scratch = scratch;
     }
 
     /// Takes a sound record as the next of the log; false when it is not that.

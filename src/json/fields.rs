@@ -27,6 +27,25 @@ impl<'a> Json<'a> {
         self.find::<N, true>(names)
     }
 
+    /// The members of an object that has no others, each one known by the text before its value: the comma, or the
+    /// first one's brace, then the key and the colon (`,"key":`). They must come in that order and some may be left
+    /// out. None for any other object, any other text between the members, and where no scan has noted their places.
+    #[inline(always)]
+    pub fn fields_spelt<const N: usize>(self, before: [&str; N]) -> Option<[Option<Json<'a>>; N]> {
+        let mut found = [None; N];
+        let (bytes, mut rest, mut end) = (self.text().as_bytes(), self.inside(), 0);
+        for (slot, spelt) in found.iter_mut().zip(before) {
+            let Some(entry) = rest.first() else { break };
+            let start = self.within(entry.start);
+            if bytes.get(end..start) == Some(spelt.as_bytes()) {
+                let (own, next) = rest.split_at_checked(1 + entry.inside())?;
+                *slot = Some(self.part(entry, own));
+                (rest, end) = (next, self.within(entry.end));
+            }
+        }
+        (rest.is_empty() && bytes.get(end..) == Some(b"}")).then_some(found)
+    }
+
     #[inline(always)]
     fn find<const N: usize, const ALL: bool>(self, names: [&str; N]) -> Fields<'a, N> {
         let mut fields = Fields { found: [None; N], others: false };

@@ -5,6 +5,7 @@
 //! proof of having passed: a view of verified text whose members are found by position.
 //! Nothing here knows what a session is.
 
+mod ahead;
 mod compact;
 mod equal;
 mod fault;
@@ -16,6 +17,7 @@ mod string;
 mod text;
 mod token;
 
+pub use ahead::{Outlines, Scanned};
 pub use compact::{escape_separators, write_compact};
 pub use equal::{equal, equal_except};
 pub use fault::{FaultAt, FaultKind, SyntaxError, pointer_at};

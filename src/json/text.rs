@@ -55,6 +55,12 @@ impl<'a> Json<'a> {
         self.outline.is_empty()
     }
 
+    /// Its own entry and those of the values inside, where a scan has noted them.
+    #[inline]
+    pub(super) fn outline(self) -> &'a [Entry] {
+        self.outline
+    }
+
     /// The entries of the values inside, if there are some.
     #[inline]
     pub(super) fn inside(self) -> &'a [Entry] {
@@ -63,7 +69,7 @@ impl<'a> Json<'a> {
 
     /// How far in the text a place is that entries count from elsewhere.
     #[inline]
-    fn within(self, place: u32) -> usize {
+    pub(super) fn within(self, place: u32) -> usize {
         place.wrapping_sub(self.outline.first().map_or(0, |entry| entry.start)) as usize
     }
 
@@ -176,10 +182,16 @@ impl<'a> Json<'a> {
         Some(if negative { -value } else { value })
     }
 
+    /// The number if it is an integer of at most fifteen digits in the spelling that writers give it; `-0` is none.
+    #[inline]
+    pub fn as_plain_int(self) -> Option<i64> {
+        self.short_int().filter(|value| *value != 0 || self.text == "0")
+    }
+
     /// The number if it is a safe integer (|n| < 2^53), in any spelling (`1.0`, `1e2`); `-0` is not.
     pub fn as_safe_int(self) -> Option<i64> {
         // Longer or other spellings go through their double.
-        if let Some(value) = self.short_int().filter(|value| *value != 0 || self.text == "0") {
+        if let Some(value) = self.as_plain_int() {
             return Some(value);
         }
         let value = self.as_f64()?;

@@ -179,10 +179,46 @@ pub enum EnvelopeError {
 
 const MEMBERS: [&str; 7] = ["type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp", "ignorable"];
 
+/// What stands before each member's value in a line that was encoded here.
+const BEFORE: [&str; MEMBERS.len()] = [
+    r#"{"type":"#,
+    r#","seq":"#,
+    r#","time":"#,
+    r#","data":"#,
+    r#","sourceEventSeqs":"#,
+    r#","surfaceOp":"#,
+    r#","ignorable":"#,
+];
+
 /// Reads an event envelope as seeds and stored logs hold it; `loose` as the scanner said.
 ///
 /// The answer is the event's own seq and time and the rest as a draft. Member order does not matter.
 pub fn read_event(value: Json<'_>, loose: bool) -> Result<(Seq, i64, Draft<'_>), EnvelopeError> {
+    // Nearly every line was encoded here, or as it would be; then nothing needs to be looked for.
+    let spelt = value.fields_spelt(BEFORE);
+    let [kind, seq, time, data, sources, surface_op, ignorable] = match spelt {
+        Some(found) => found,
+        None => envelope_members(value)?,
+    };
+    let type_text = kind.ok_or(EnvelopeError::Missing("type"))?.as_str().ok_or(EnvelopeError::Type)?;
+    let seq = seq.ok_or(EnvelopeError::Missing("seq"))?;
+    let time = time.ok_or(EnvelopeError::Missing("time"))?;
+    let data = data.ok_or(EnvelopeError::Missing("data"))?;
+    if ignorable.is_some_and(|value| value.as_bool() != Some(true)) {
+        return Err(EnvelopeError::Ignorable);
+    }
+    let (plain_seq, plain_time) = (seq.as_plain_int(), time.as_plain_int());
+    let seq = plain_seq.or_else(|| seq.as_safe_int()).and_then(|seq| Seq::new(u64::try_from(seq).ok()?));
+    let time = plain_time.or_else(|| time.as_safe_int());
+    let (seq, time) = (seq.ok_or(EnvelopeError::Seq)?, time.ok_or(EnvelopeError::Time)?);
+    let as_encoded = !loose && spelt.is_some() && plain_seq.is_some() && plain_time.is_some();
+    let line = as_encoded.then_some(Line { text: value.text(), seq, time });
+    let ignorable = ignorable.is_some();
+    Ok((seq, time, Draft { sources, surface_op, ignorable, loose, line, ..Draft::new(type_text, data) }))
+}
+
+/// The members of an envelope in whatever order; refuses all others.
+fn envelope_members(value: Json<'_>) -> Result<[Option<Json<'_>>; MEMBERS.len()], EnvelopeError> {
     if value.kind() != Type::Object {
         return Err(EnvelopeError::NotAnObject);
     }
@@ -191,46 +227,12 @@ pub fn read_event(value: Json<'_>, loose: bool) -> Result<(Seq, i64, Draft<'_>),
         let name = value.members().map(|(key, _)| key.lossy()).find(|name| !MEMBERS.contains(&&**name));
         return Err(EnvelopeError::UnknownMember(name.unwrap_or_default().chars().take(60).collect()));
     }
-    let [kind, seq, time, data, sources, surface_op, ignorable] = found;
-    let type_text = kind.ok_or(EnvelopeError::Missing("type"))?.as_str().ok_or(EnvelopeError::Type)?;
-    let seq = seq.ok_or(EnvelopeError::Missing("seq"))?.as_safe_uint().and_then(Seq::new);
-    let time = time.ok_or(EnvelopeError::Missing("time"))?.as_safe_int();
-    let data = data.ok_or(EnvelopeError::Missing("data"))?;
-    if ignorable.is_some_and(|value| value.as_bool() != Some(true)) {
-        return Err(EnvelopeError::Ignorable);
-    }
-    let ignores = ignorable.is_some();
-    let mut draft = Draft { sources, surface_op, ignorable: ignores, loose, ..Draft::new(type_text, data) };
-    let (seq, time) = (seq.ok_or(EnvelopeError::Seq)?, time.ok_or(EnvelopeError::Time)?);
-    draft.line =
-        Some(Line { text: value.text(), seq, time }).filter(|_| !loose && is_as_encoded(value, found));
-    Ok((seq, time, draft))
+    Ok(found)
 }
 
 /// How far in a text a part of it begins: addresses tell.
 fn start_in(text: &str, part: Json<'_>) -> usize {
     part.text().as_ptr().addr().saturating_sub(text.as_ptr().addr())
-}
-
-/// Whether an envelope without white space between its tokens is what encoding it would give: its members in their order,
-/// keys without escapes, seq and time as plain digits. Then the lengths add up.
-fn is_as_encoded(value: Json<'_>, found: [Option<Json<'_>>; MEMBERS.len()]) -> bool {
-    let mut end = 0;
-    for (member, name) in found.iter().zip(MEMBERS).filter_map(|(member, name)| Some(((*member)?, name))) {
-        // A comma or brace, the key in quotes, a colon.
-        if start_in(value.text(), member) != end + name.len() + 4 {
-            return false;
-        }
-        end = start_in(value.text(), member) + member.text().len();
-    }
-    let plain = |number: Option<Json<'_>>| {
-        let digits = |number: Json<'_>| {
-            number.text().bytes().skip_while(|byte| *byte == b'-').all(|b| b.is_ascii_digit())
-        };
-        number.is_some_and(digits)
-    };
-    let [_, seq, time, ..] = found;
-    end + 1 == value.text().len() && plain(seq) && plain(time)
 }
 
 /// Whether a number may stand as an event's time.

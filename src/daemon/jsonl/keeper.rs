@@ -2,7 +2,7 @@
 
 use crate::disk::damage::{Refused, TooLow, Verdict};
 use crate::disk::read::{Sink, StoredEvent};
-use crate::log::{Event, Log, Offset, Seq};
+use crate::log::{Event, Kind, Log, Offset, Seq};
 use crate::session::{Candidate, History, Refusal, Rules};
 use crate::view::{closers, open_turn};
 
@@ -89,11 +89,10 @@ impl Sink for Keeper<'_> {
         match self.history.admit_stored(&candidate, event.time, self.rules) {
             Ok(seq) => {
                 // A line that could be taken over was, unless a mark has made it longer.
-                let same = |line: Event<'_>| match event.draft.line {
-                    Some(row) => line.line().len() == row.len(),
-                    None => line.line() == event.row.text(),
-                };
-                if event.changed || !self.history.log().get(seq).is_some_and(same) {
+                let may_be_marked = event.draft.kind == Kind::Other && !event.draft.ignorable;
+                let taken_over = event.draft.line.is_some() && !may_be_marked;
+                let same = |line: Event<'_>| line.line() == event.row.text();
+                if event.changed || !(taken_over || self.history.log().get(seq).is_some_and(same)) {
                     self.witness = Witness::Respelled;
                 }
                 Ok(())

@@ -118,7 +118,7 @@ pub fn main_verify(
     args: VerifyArgs,
     out: &mut dyn Write,
     err: &mut dyn Write,
-    terminal: Option<Box<dyn Write>>,
+    terminal: Option<Box<dyn Write + Send>>,
 ) -> ExitCode {
     let root = match &args.path {
         Some(_) => PathBuf::new(),
@@ -191,7 +191,7 @@ pub fn main_repair(
     args: RepairArgs,
     out: &mut dyn Write,
     err: &mut dyn Write,
-    terminal: Option<Box<dyn Write>>,
+    terminal: Option<Box<dyn Write + Send>>,
 ) -> ExitCode {
     let root = match args.shared.root() {
         Ok(root) => root,

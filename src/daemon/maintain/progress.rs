@@ -1,7 +1,7 @@
 //! One line on a terminal that says how far long work is. Without a terminal: nothing.
 
-use std::cell::RefCell;
 use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::disk::fs::ReadAt;
@@ -11,10 +11,10 @@ const QUIET_FOR: Duration = Duration::from_millis(400);
 const EVERY: Duration = Duration::from_millis(100);
 
 /// How far the work is.
-pub(super) struct Progress(RefCell<State>);
+pub(super) struct Progress(Mutex<State>);
 
 struct State {
-    terminal: Option<Box<dyn Write>>,
+    terminal: Option<Box<dyn Write + Send>>,
     next: Instant,
     shown: bool,
     doing: String,
@@ -24,34 +24,35 @@ struct State {
 
 impl Progress {
     /// Shown on a terminal, if there is one.
-    pub(super) fn new(terminal: Option<Box<dyn Write>>) -> Self {
+    pub(super) fn new(terminal: Option<Box<dyn Write + Send>>) -> Self {
         let next = Instant::now() + QUIET_FOR;
         let state = State { terminal, next, shown: false, doing: String::new(), bytes: 0, of: 0 };
-        Self(RefCell::new(state))
+        Self(Mutex::new(state))
     }
 
     /// Begins with something of so many bytes.
     pub(super) fn begin(&self, doing: String, of: u64) {
-        if let Ok(mut state) = self.0.try_borrow_mut() {
-            (state.doing, state.bytes, state.of) = (doing, 0, of);
-            state.show();
-        }
+        let mut state = self.state();
+        (state.doing, state.bytes, state.of) = (doing, 0, of);
+        state.show();
     }
 
     fn add(&self, bytes: u64) {
-        if let Ok(mut state) = self.0.try_borrow_mut() {
-            state.bytes += bytes;
-            state.show();
-        }
+        let mut state = self.state();
+        state.bytes += bytes;
+        state.show();
     }
 
     /// Clears the line, before other output and at the end.
     pub(super) fn clear(&self) {
-        if let Ok(mut state) = self.0.try_borrow_mut()
-            && std::mem::take(&mut state.shown)
-        {
+        let mut state = self.state();
+        if std::mem::take(&mut state.shown) {
             state.write("\r\x1b[K");
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,0 +1,78 @@
+//! Texts that are scanned before they are walked: their outlines side by side in one buffer.
+
+use super::outline::Entry;
+use super::scan::{Checks, Scratch};
+use super::text::Json;
+
+/// The outlines of texts that were scanned one after the other, where a [`Scratch`] keeps the last one's only.
+#[derive(Default)]
+pub struct Outlines {
+    entries: Vec<Entry>,
+}
+
+/// What the scan of one text said, and where its outline is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Scanned {
+    checks: Checks,
+    first: usize,
+    end: usize,
+}
+
+impl Outlines {
+    /// Forgets all, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Gives back memory that extreme texts have claimed: beyond room for so many values.
+    pub fn trim(&mut self, keep: usize) {
+        self.clear();
+        self.entries.shrink_to(keep);
+    }
+
+    /// Scans a text and keeps its outline. None for what is no JSON, and for what has more values than an outline
+    /// notes: that is to be scanned where it is walked.
+    pub fn scan(&mut self, text: &str, scratch: &mut Scratch) -> Option<Scanned> {
+        let (value, checks) = scratch.scan(text).ok()?;
+        let first = self.entries.len();
+        self.entries.extend_from_slice(value.outline());
+        let end = self.entries.len();
+        (first < end).then_some(Scanned { checks, first, end })
+    }
+
+    /// What [`Scratch::scan`] would give of that very text.
+    #[inline]
+    pub fn value<'a>(&'a self, text: &'a str, scanned: &Scanned) -> Option<(Json<'a>, Checks)> {
+        let value = Json::outlined(text, self.entries.get(scanned.first..scanned.end)?)?;
+        Some((value, scanned.checks))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_were_scanned_ahead_are_walked_as_if_scanned_now() {
+        let many = format!("[{}1]", "1,".repeat(1 << 16));
+        let texts =
+            [" {\"a\":[1,{\"b\":\"x\\n\"}], \"é\":-0} ", "[", "\"x\"", &many, "{}", "{\"a\":1,\"a\":2}"];
+        let (mut outlines, mut scratch) = (Outlines::default(), Scratch::default());
+        let scanned = texts.map(|text| outlines.scan(text, &mut scratch));
+        assert_eq!(scanned.map(|scanned| scanned.is_some()), [true, false, true, false, true, true]);
+        for (text, scanned) in texts.iter().zip(scanned) {
+            let Some((ahead, checks)) = scanned.and_then(|scanned| outlines.value(text, &scanned)) else {
+                continue;
+            };
+            let now = scratch.scan(text).map(|(value, checks)| (value.text().to_owned(), checks));
+            assert_eq!(now, Ok((ahead.text().to_owned(), checks)));
+            let walked = |value: Json<'_>| {
+                value
+                    .members()
+                    .map(|(key, value)| format!("{}:{}", key.text(), value.text()))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(walked(ahead), walked(Json::from_verified(ahead.text())));
+        }
+    }
+}
