@@ -6,8 +6,8 @@ use crate::rpc::envelope::Request;
 use crate::rpc::error::{Code, WireError};
 use crate::rpc::params::{AppendBatchParams, AppendParams, InterruptParams};
 use crate::rpc::raw::RawJson;
+use crate::rpc::response::write_error;
 use crate::rpc::results::{Appended, AppendedBatch, Interrupted};
-use crate::rpc::server::write_error;
 use crate::rpc::service::{Answer, Next, Service, Stop, WireLimits, bad_param};
 use crate::session::{self, Append, Candidate, Command, Expect, Interrupt, Limits, Moment, Outcome, Refusal};
 
