@@ -33,16 +33,19 @@ pub(super) enum From {
     Client,
     /// It has waited behind busy sessions, and they are free.
     Behind,
-    /// It has waited for a job.
-    Job(Resumed),
+    /// It has waited for a job. The result is large, and this is moved with every line.
+    Job(Box<Resumed>),
 }
 
 impl From {
     /// The session whose file a load has opened for it.
     fn loading(&self) -> Option<SessionId> {
         match self {
-            Self::Job((JobResult::Loaded(Ok(loaded)), _)) => Some(loaded.header.id.clone()),
-            _ => None,
+            Self::Job(resumed) => match &resumed.0 {
+                JobResult::Loaded(Ok(loaded)) => Some(loaded.header.id.clone()),
+                _ => None,
+            },
+            Self::Client | Self::Behind => None,
         }
     }
 }
@@ -61,7 +64,8 @@ pub struct Server {
     pub(super) mark: usize,
     /// A job that is being given to storage.
     pub(super) starting: Option<Ticket>,
-    scratch: Scratch,
+    /// Here but while a line is carried out.
+    scratch: Option<Box<Scratch>>,
     /// Whether appends may go past the method table.
     direct: bool,
     /// Requests that have waited go on waiting.
@@ -83,7 +87,7 @@ impl Server {
             untold: Vec::new(),
             mark: 0,
             starting: None,
-            scratch: Scratch::default(),
+            scratch: None,
             direct: true,
             held: false,
         }
@@ -189,7 +193,7 @@ impl Server {
     }
 
     fn take_line(&mut self, text: &str, from: From) {
-        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut scratch = self.scratch.take().unwrap_or_default();
         match Incoming::read(text, &mut scratch) {
             Ok(Incoming::Request(request)) => self.request(&request, text, from),
             Ok(Incoming::Notification(notification)) => self.notification(&notification),
@@ -199,7 +203,7 @@ impl Server {
         if text.len() > LONG {
             scratch.trim();
         }
-        self.scratch = scratch;
+        self.scratch = Some(scratch);
     }
 
     fn request(&mut self, request: &Request<'_>, line: &str, from: From) {
@@ -225,7 +229,7 @@ impl Server {
             }
         }
         let resumed = match from {
-            From::Job(resumed) => Some(resumed),
+            From::Job(resumed) => Some(*resumed),
             From::Client | From::Behind => None,
         };
         self.call(request, params, line, names, resumed);
