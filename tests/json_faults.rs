@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use sessiond::json::{FaultKind, Json, pointer_at};
+use sessiond::json::{FaultAt, FaultKind, Json, pointer_at};
 
 /// The first fault of a text: its kind and JSON Pointer.
 fn fault(text: &str) -> Option<(FaultKind, String)> {
@@ -166,5 +166,26 @@ proptest! {
             None
         };
         prop_assert_eq!(fault(&text).map(|found| found.0), want, "{}", text);
+    }
+}
+
+#[test]
+fn a_text_with_more_values_than_an_outline_holds_is_judged_alike() {
+    let many = vec!["0"; 70_000].join(",");
+    let wide: String = (0..30).map(|n| format!(r#""k{n}":{n},"#)).collect();
+    for (before, kind, fault) in [
+        (format!(r#"{{"a":1,"b":[{many}],"#), FaultKind::DuplicateKey, r#""\u0061":2}"#),
+        (format!(r#"{{"a":1,"b":[{many}],"c":["#), FaultKind::NegativeZero, r#"-0]}"#),
+        (format!(r#"{{"b":[{many}],"c":{{{wide}"#), FaultKind::DuplicateKey, r#""k7":1}}"#),
+    ] {
+        let text = format!("{before}{fault}");
+        let (value, checks) = Json::parse(&text).unwrap();
+        assert_eq!(checks.fault, Some(FaultAt { kind, offset: before.len() }), "{fault}");
+        assert!(!checks.loose && checks.depth == 2);
+        assert_eq!(value.get("b").unwrap().elements().count(), 70_000);
+        let sound = text.replace(r"\u0061", "d").replace("-0", "0").replace(r#""k7":1"#, r#""k":1"#);
+        assert_eq!(Json::parse(&sound).unwrap().1.fault, None);
+        let torn = text.strip_suffix('}').unwrap();
+        assert_eq!(Json::parse(torn).unwrap_err().offset, torn.len());
     }
 }

@@ -1,6 +1,5 @@
 //! Several members of an object in one pass over it.
 
-use super::outline::Entry;
 use super::string::JsonStr;
 use super::text::{Json, Type};
 
@@ -15,15 +14,15 @@ pub struct Fields<'a, const N: usize> {
 
 impl<'a> Json<'a> {
     /// The first member of each name, if this is an object that has it; nothing for other kinds. What
-    /// follows the last one that is found is not looked at.
+    /// follows the last one that is found is not looked at. Names that are constants cost no memory.
     #[inline(always)]
-    pub fn fields<const N: usize>(self, names: [&str; N]) -> [Option<Json<'a>>; N] {
+    pub fn fields<const N: usize>(self, names: &[&str; N]) -> [Option<Json<'a>>; N] {
         self.find::<N, false>(names).found
     }
 
     /// The same of the whole object, and whether it holds anything else.
     #[inline(always)]
-    pub fn all_fields<const N: usize>(self, names: [&str; N]) -> Fields<'a, N> {
+    pub fn all_fields<const N: usize>(self, names: &[&str; N]) -> Fields<'a, N> {
         self.find::<N, true>(names)
     }
 
@@ -47,20 +46,26 @@ impl<'a> Json<'a> {
     }
 
     #[inline(always)]
-    fn find<const N: usize, const ALL: bool>(self, names: [&str; N]) -> Fields<'a, N> {
+    fn find<const N: usize, const ALL: bool>(self, names: &[&str; N]) -> Fields<'a, N> {
         let mut fields = Fields { found: [None; N], others: false };
         if self.kind() != Type::Object {
             return fields;
         }
         if self.is_unmapped() {
-            self.find_by_bytes(&names, ALL, &mut fields);
+            self.find_by_bytes(names, ALL, &mut fields);
             return fields;
         }
         let (mut rest, mut missing) = (self.inside(), N);
         while let Some(entry) = rest.first() {
             let Some((own, next)) = rest.split_at_checked(1 + entry.inside()) else { break };
             rest = next;
-            let free = place_of(self, entry, &names).and_then(|place| fields.found.get_mut(place));
+            let place = if entry.is_key_escaped() {
+                escaped_place(self.between(entry.key, entry.key_end), names)
+            } else {
+                let key = self.key_bytes(entry);
+                names.iter().position(|name| name.as_bytes() == key)
+            };
+            let free = place.and_then(|place| fields.found.get_mut(place));
             match free {
                 Some(slot @ None) => {
                     *slot = Some(self.part(entry, own));
@@ -92,18 +97,9 @@ impl<'a> Json<'a> {
     }
 }
 
-/// Which of the names a member has.
-#[inline(always)]
-fn place_of<const N: usize>(object: Json<'_>, entry: &Entry, names: &[&str; N]) -> Option<usize> {
-    if entry.is_key_escaped() {
-        return escaped_place(object, entry, names);
-    }
-    let key = object.key_bytes(entry);
-    names.iter().position(|name| name.as_bytes() == key)
-}
-
+/// Which of the names a key spells that holds an escape.
 #[cold]
-fn escaped_place(object: Json<'_>, entry: &Entry, names: &[&str]) -> Option<usize> {
-    let key = JsonStr::from_scan(object.between(entry.key, entry.key_end), true);
+fn escaped_place(key: &str, names: &[&str]) -> Option<usize> {
+    let key = JsonStr::from_scan(key, true);
     names.iter().position(|name| key.is(name))
 }

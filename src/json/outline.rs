@@ -3,6 +3,8 @@
 //! With it a value's members are found without looking at the text again. It is a help, never a need:
 //! text without an outline, or with too many values for one, is walked by its bytes.
 
+use super::token::Refused;
+
 /// One value inside a container, with the key that it stands under.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
@@ -29,6 +31,10 @@ impl Escapes {
     pub(super) const NONE: Self = Self(0);
     pub(super) const IN_KEY: Self = Self(1 << 30);
     pub(super) const IN_VALUE: Self = Self(1 << 31);
+
+    pub(super) fn is_in_key(self) -> bool {
+        self.0 & Self::IN_KEY.0 != 0
+    }
 }
 
 /// The key of a member; an array's element has none.
@@ -89,13 +95,14 @@ impl Outline {
         self.entries.shrink_to(keep);
     }
 
-    /// Notes a value.
+    /// Notes a value; refuses it when there are as many as there may be.
     #[inline(always)]
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: Entry) -> Result<(), Refused> {
         if self.entries.len() == self.entries.capacity() && !self.grow() {
-            return;
+            return Err(Refused);
         }
         self.entries.push(entry);
+        Ok(())
     }
 
     /// Makes room for one more entry at least, unless there are as many as there may be.
@@ -114,14 +121,30 @@ impl Outline {
         self.entries.len() as u32
     }
 
-    /// The container whose entry is there has ended.
+    /// The container that the values from there on are in has ended.
     #[inline(always)]
-    pub(super) fn close(&mut self, at: u32, end: usize) {
+    pub(super) fn close(&mut self, inside: u32, end: usize) {
         let next = self.next();
-        if let Some(entry) = self.entries.get_mut(at as usize) {
+        if let Some(entry) = self.entries.get_mut(inside.wrapping_sub(1) as usize) {
             entry.end = end as u32;
-            entry.inside |= next - at - 1;
+            entry.inside |= next - inside;
         }
+    }
+
+    /// The keys of the innermost open object, whose values begin there; each of these has ended.
+    pub(super) fn keys_from(&self, inside: u32) -> impl Iterator<Item = KeySpan> {
+        let mut rest = self.entries.get(inside as usize..).unwrap_or(&[]);
+        std::iter::from_fn(move || {
+            let entry = rest.first()?;
+            rest = rest.get(1 + entry.inside()..).unwrap_or(&[]);
+            let escapes = if entry.is_key_escaped() { Escapes::IN_KEY } else { Escapes::NONE };
+            Some(KeySpan { start: entry.key, end: entry.key_end, escapes })
+        })
+    }
+
+    /// Whether there were more values than are noted.
+    pub(super) fn is_full(&self) -> bool {
+        self.full
     }
 
     /// The outermost value's entry and those inside it; nothing if they were too many.

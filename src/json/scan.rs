@@ -23,21 +23,13 @@ pub struct Checks {
     pub depth: u32,
 }
 
-/// A key of an open object.
-#[derive(Clone, Copy)]
-struct Key {
-    /// Keys with unequal prints are unequal.
-    print: u64,
-    start: u32,
-    end: u32,
-}
-
 /// Buffers that scans reuse, so that a scan allocates nothing in the steady state.
 #[derive(Default)]
 pub struct Scratch {
     /// The containers around the innermost open one, and the place around them all.
     frames: Vec<Frame>,
-    keys: Vec<Key>,
+    /// The keys of the open objects, where there is no outline to find them in.
+    keys: Vec<KeySpan>,
     outline: Outline,
 }
 
@@ -58,29 +50,33 @@ impl Scratch {
     ///
     /// The value knows where its members stand, so that walking it does not read the text again.
     pub fn scan<'a>(&'a mut self, text: &'a str) -> Result<(Json<'a>, Checks), SyntaxError> {
-        let (value, checks) = Scanner::new(text, self).whole::<true>()?;
+        let (value, checks) = self.check(text)?;
         Ok((Json::outlined(text, self.outline.whole()).unwrap_or(value), checks))
     }
 
     /// The same without the members' places, for a value that outlives these buffers.
     pub(super) fn check<'a>(&mut self, text: &'a str) -> Result<(Json<'a>, Checks), SyntaxError> {
-        Scanner::new(text, self).whole::<false>()
+        match Scanner::new(text, self).whole::<true>() {
+            // It was given up there: a text with more values is read without an outline, from its start.
+            Err(_) if self.outline.is_full() => Scanner::new(text, self).whole::<false>(),
+            result => result,
+        }
     }
 }
 
 /// An open container, or the place around all.
 #[derive(Clone, Copy)]
 struct Frame {
-    /// Where an object's keys begin among those of all open objects, or [`ARRAY`] or [`OUTSIDE`].
+    /// Where what is in it begins: in the outline, or else its keys among those of all open objects.
+    inside: u32,
+    /// How many keys an object has so far, or [`ARRAY`] or [`OUTSIDE`].
     keys: u32,
-    /// Its entry in the outline.
-    entry: u32,
     /// A bit for each of its keys, by their prints: two equal keys have one bit.
     bits: u64,
 }
 
 impl Frame {
-    const AROUND: Self = Self { keys: OUTSIDE, entry: 0, bits: 0 };
+    const AROUND: Self = Self { inside: 0, keys: OUTSIDE, bits: 0 };
 }
 
 const ARRAY: u32 = u32::MAX;
@@ -151,11 +147,11 @@ impl<'a, 's> Scanner<'a, 's> {
                         if !at.accept_spaced(first + 2) {
                             self.scratch.frames.push(frame);
                             self.depth = self.depth.max(self.scratch.frames.len() as u32);
-                            frame = self.frame(first);
                             if OUTLINE {
-                                self.scratch.outline.push(Entry::new(key, start, start, escapes));
+                                self.scratch.outline.push(Entry::new(key, start, start, escapes))?;
                             }
-                            key = self.next_key(at, &mut frame)?;
+                            frame = self.frame::<OUTLINE>(first);
+                            key = self.next_key::<OUTLINE>(at, &mut frame)?;
                             continue 'value;
                         }
                         self.note_leaf();
@@ -176,7 +172,7 @@ impl<'a, 's> Scanner<'a, 's> {
                 }
             }
             if OUTLINE {
-                self.scratch.outline.push(Entry::new(key, start, at.pos, escapes));
+                self.scratch.outline.push(Entry::new(key, start, at.pos, escapes))?;
             }
             // A value is complete: go on in, or close, the containers around it.
             loop {
@@ -184,17 +180,17 @@ impl<'a, 's> Scanner<'a, 's> {
                     return Ok(());
                 }
                 if at.accept_spaced(b',') {
-                    key = self.next_key(at, &mut frame)?;
+                    key = self.next_key::<OUTLINE>(at, &mut frame)?;
                     continue 'value;
                 }
                 if frame.keys == ARRAY {
                     at.take(b']')?;
                 } else {
                     at.take(b'}')?;
-                    self.close_keys(frame.keys as usize);
+                    self.close_keys::<OUTLINE>(&frame);
                 }
                 if OUTLINE {
-                    self.scratch.outline.close(frame.entry, at.pos);
+                    self.scratch.outline.close(frame.inside, at.pos);
                 }
                 frame = self.scratch.frames.pop().unwrap_or(Frame::AROUND);
             }
@@ -203,9 +199,9 @@ impl<'a, 's> Scanner<'a, 's> {
 
     /// The frame of a container that begins here.
     #[inline(always)]
-    fn frame(&self, open: u8) -> Frame {
-        let keys = if open == b'[' { ARRAY } else { self.scratch.keys.len() as u32 };
-        Frame { keys, entry: self.scratch.outline.next(), bits: 0 }
+    fn frame<const OUTLINE: bool>(&self, open: u8) -> Frame {
+        let inside = if OUTLINE { self.scratch.outline.next() } else { self.scratch.keys.len() as u32 };
+        Frame { inside, keys: if open == b'[' { ARRAY } else { 0 }, bits: 0 }
     }
 
     /// An empty container nests as deep as one with a scalar in it.
@@ -216,13 +212,19 @@ impl<'a, 's> Scanner<'a, 's> {
 
     /// Takes the key and the colon before an object's next value; an array's has none.
     #[inline(always)]
-    fn next_key(&mut self, at: &mut Cursor<'a>, frame: &mut Frame) -> Result<KeySpan, Refused> {
+    fn next_key<const OUTLINE: bool>(
+        &mut self,
+        at: &mut Cursor<'a>,
+        frame: &mut Frame,
+    ) -> Result<KeySpan, Refused> {
         if frame.keys == ARRAY {
             return Ok(KeySpan::default());
         }
-        at.space();
-        let start = at.pos;
-        let plain = at.key()?;
+        if !at.accept_spaced(b'"') {
+            return Err(Refused);
+        }
+        let start = at.pos - 1;
+        let plain = at.rest_of_key()?;
         let mut key = KeySpan { start: start as u32, end: at.pos as u32, escapes: Escapes::NONE };
         let print = match plain {
             Some(print) => print,
@@ -231,19 +233,29 @@ impl<'a, 's> Scanner<'a, 's> {
                 self.escaped_key_print(key)
             }
         };
-        self.note_key(Key { print, start: key.start, end: key.end }, frame);
+        self.note_key::<OUTLINE>(print, key, frame);
         if at.accept_spaced(b':') { Ok(key) } else { Err(Refused) }
     }
 
     /// Notes a key of the innermost object.
     #[inline(always)]
-    fn note_key(&mut self, key: Key, object: &mut Frame) {
-        let bit = 1 << (key.print.wrapping_mul(SPREAD) >> (u64::BITS - 6));
+    fn note_key<const OUTLINE: bool>(&mut self, print: u64, key: KeySpan, object: &mut Frame) {
+        let bit = 1 << (print.wrapping_mul(SPREAD) >> (u64::BITS - 6));
         if object.bits & bit != 0 {
-            self.compare_keys(&key, object.keys as usize);
+            self.compare_keys::<OUTLINE>(key, object);
         }
         object.bits |= bit;
-        self.scratch.keys.push(key);
+        object.keys += 1;
+        if !OUTLINE {
+            self.scratch.keys.push(key);
+        }
+    }
+
+    /// The keys of the innermost object so far, with where they begin.
+    fn keys<const OUTLINE: bool>(&self, object: &Frame) -> impl Iterator<Item = (JsonStr<'a>, u32)> {
+        let listed = self.scratch.keys.get(object.inside as usize..).filter(|_| !OUTLINE).unwrap_or(&[]);
+        let outlined = OUTLINE.then(|| self.scratch.outline.keys_from(object.inside)).into_iter().flatten();
+        listed.iter().copied().chain(outlined).map(|key| (self.key_text(key), key.start))
     }
 
     /// The print of a key is the same for every spelling of it.
@@ -254,30 +266,33 @@ impl<'a, 's> Scanner<'a, 's> {
     }
 
     #[cold]
-    fn compare_keys(&mut self, key: &Key, base: usize) {
-        let siblings = self.scratch.keys.get(base..).unwrap_or(&[]);
-        let alike = |other: &Key| other.print == key.print && self.key_text(other) == self.key_text(key);
-        if siblings.len() < PAIRWISE_KEYS && siblings.iter().any(alike) {
+    fn compare_keys<const OUTLINE: bool>(&mut self, key: KeySpan, object: &Frame) {
+        let name = self.key_text(key);
+        if (object.keys as usize) < PAIRWISE_KEYS
+            && self.keys::<OUTLINE>(object).any(|(other, _)| other == name)
+        {
             self.note_fault(FaultKind::DuplicateKey, key.start as usize);
         }
     }
 
-    fn key_text(&self, key: &Key) -> JsonStr<'a> {
-        JsonStr::from_verified(self.slice(key.start as usize, key.end as usize))
+    fn key_text(&self, key: KeySpan) -> JsonStr<'a> {
+        JsonStr::from_scan(self.slice(key.start as usize, key.end as usize), key.escapes.is_in_key())
     }
 
     #[inline]
-    fn close_keys(&mut self, base: usize) {
-        if self.scratch.keys.len() - base > PAIRWISE_KEYS {
-            self.compare_many_keys(base);
+    fn close_keys<const OUTLINE: bool>(&mut self, object: &Frame) {
+        if object.keys as usize > PAIRWISE_KEYS {
+            self.compare_many_keys::<OUTLINE>(object);
         }
-        self.scratch.keys.truncate(base);
+        if !OUTLINE {
+            self.scratch.keys.truncate(object.inside as usize);
+        }
     }
 
     #[cold]
-    fn compare_many_keys(&mut self, base: usize) {
-        let keys = self.scratch.keys.get(base..).unwrap_or(&[]);
-        let mut names: Vec<_> = keys.iter().map(|key| (self.key_text(key).wtf8(), key.start)).collect();
+    fn compare_many_keys<const OUTLINE: bool>(&mut self, object: &Frame) {
+        let mut names: Vec<_> =
+            self.keys::<OUTLINE>(object).map(|(name, start)| (name.wtf8(), start)).collect();
         names.sort_unstable();
         let twice = names.windows(2).find_map(|pair| match pair {
             [a, b] if a.0 == b.0 => Some(b.1 as usize),

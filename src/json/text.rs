@@ -68,19 +68,19 @@ impl<'a> Json<'a> {
     }
 
     /// How far in the text a place is that entries count from elsewhere.
-    #[inline]
+    #[inline(always)]
     pub(super) fn within(self, place: u32) -> usize {
         place.wrapping_sub(self.outline.first().map_or(0, |entry| entry.start)) as usize
     }
 
     /// The text between two places of the entries.
-    #[inline]
+    #[inline(always)]
     pub(super) fn between(self, start: u32, end: u32) -> &'a str {
         self.text.get(self.within(start)..self.within(end)).unwrap_or("null")
     }
 
     /// The contents of a member's key, as they are spelt.
-    #[inline]
+    #[inline(always)]
     pub(super) fn key_bytes(self, entry: &Entry) -> &'a [u8] {
         let inner = self.within(entry.key) + 1..self.within(entry.key_end).wrapping_sub(1);
         self.text.as_bytes().get(inner).unwrap_or(&[])
@@ -134,14 +134,17 @@ impl<'a> Json<'a> {
     }
 
     /// Whether it is the string `other`.
-    #[inline]
+    #[inline(always)] // what it is compared with is mostly a constant: no call
     pub fn is_str(self, other: &str) -> bool {
         match self.text.as_bytes() {
-            [b'"', inner @ .., b'"'] => {
-                inner == other.as_bytes() || self.as_str().is_some_and(|text| text.is(other))
-            }
+            [b'"', inner @ .., b'"'] => inner == other.as_bytes() || self.spells(other),
             _ => false,
         }
+    }
+
+    #[inline(never)]
+    fn spells(self, other: &str) -> bool {
+        self.as_str().is_some_and(|text| text.is(other))
     }
 
     /// The boolean, if it is one.
@@ -218,7 +221,7 @@ impl<'a> Json<'a> {
 
     /// The first member of that name, if this is an object that has one.
     pub fn get(self, name: &str) -> Option<Json<'a>> {
-        let [found] = self.fields([name]);
+        let [found] = self.fields(&[name]);
         found
     }
 

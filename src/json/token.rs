@@ -87,10 +87,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes a key with its quotes; gives the print of its contents unless there is an escape in it.
+    /// Takes a key from behind its first quote on; gives the print of its contents unless there is an escape in it.
     #[inline(always)]
-    pub(super) fn key(&mut self) -> Result<Option<u64>, Refused> {
-        self.take(b'"')?;
+    pub(super) fn rest_of_key(&mut self) -> Result<Option<u64>, Refused> {
         let start = self.pos;
         if let Some((chunk, len)) = self.short_string() {
             let head = u128::from_le_bytes(*chunk) as u64;
@@ -174,10 +173,16 @@ fn rest_of_string(bytes: &[u8], from: usize) -> Rest {
         while let Some(chunk) = bytes.get(pos..).and_then(|rest| rest.first_chunk::<LANES>()) {
             let marks = Marks::of(chunk);
             beyond_ascii |= marks.beyond_ascii;
-            pos += (marks.stops.trailing_zeros() as usize).min(LANES);
             if marks.stops != 0 {
+                pos += marks.stops.trailing_zeros() as usize;
                 break;
             }
+            pos += LANES;
+        }
+        // The last bytes of a text, which are fewer.
+        while let Some(byte) = bytes.get(pos).filter(|byte| !matches!(byte, b'"' | b'\\' | 0..0x20)) {
+            beyond_ascii |= u32::from(!byte.is_ascii());
+            pos += 1;
         }
         match bytes.get(pos) {
             Some(b'"') => break Ok(pos + 1),
@@ -191,11 +196,7 @@ fn rest_of_string(bytes: &[u8], from: usize) -> Rest {
                     },
                 }
             }
-            None | Some(0..0x20) => break Err(pos),
-            Some(byte) => {
-                beyond_ascii |= u32::from(!byte.is_ascii());
-                pos += 1;
-            }
+            _ => break Err(pos),
         }
     };
     Rest { end, escaped, beyond_ascii }
@@ -212,8 +213,9 @@ pub(super) fn print(inner: &[u8]) -> u64 {
 /// The same of the first eight bytes from a key's first on, some of which may not be its own.
 #[inline(always)]
 fn print_of(head: u64, len: usize) -> u64 {
-    let foreign = 8 * 8usize.saturating_sub(len) as u32;
-    head.unbounded_shl(foreign) ^ len as u64
+    /// Which bits of a head are a key's own, by its length.
+    const OWN: [u64; 9] = [0, 0xFF, 0xFFFF, !0 >> 40, !0 >> 32, !0 >> 24, !0 >> 16, !0 >> 8, !0];
+    (head & OWN.get(len.min(8)).copied().unwrap_or(!0)) ^ len as u64
 }
 
 fn space_end(bytes: &[u8], mut at: usize) -> usize {

@@ -222,7 +222,7 @@ fn envelope_members(value: Json<'_>) -> Result<[Option<Json<'_>>; MEMBERS.len()]
     if value.kind() != Type::Object {
         return Err(EnvelopeError::NotAnObject);
     }
-    let Fields { found, others } = value.all_fields(MEMBERS);
+    let Fields { found, others } = value.all_fields(&MEMBERS);
     if others {
         let name = value.members().map(|(key, _)| key.lossy()).find(|name| !MEMBERS.contains(&&**name));
         return Err(EnvelopeError::UnknownMember(name.unwrap_or_default().chars().take(60).collect()));

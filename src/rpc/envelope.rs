@@ -106,7 +106,7 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn of(message: Json<'a>) -> Self {
-        let names = ["jsonrpc", "id", "method", "params", "result", "error"];
+        let names = &["jsonrpc", "id", "method", "params", "result", "error"];
         let [jsonrpc, id, method, params, result, error] = message.all_fields(names).found;
         Self { jsonrpc, id, method, params, answer: result.is_some() || error.is_some() }
     }

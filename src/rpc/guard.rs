@@ -221,7 +221,7 @@ mod tests {
         let candidate = Candidate::new(name, data, Checks { depth: 1, ..checks });
         let place = Append { session: "s", instance: None, expect: Expect::default() };
         let moment = &mut Moment { now: 2, ids: &mut service.settings.ids };
-        let appended = service.store.append(place, &candidate, moment).unwrap();
+        let (appended, _) = service.store.append(place, &candidate, moment).unwrap();
         if announced {
             service.committed("s", appended.seq.before(), appended.seq.after());
         }

@@ -18,6 +18,7 @@ pub mod params;
 mod paths;
 mod raw;
 mod replaying;
+mod response;
 pub mod results;
 pub mod schema;
 mod server;

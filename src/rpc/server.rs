@@ -14,14 +14,12 @@ use super::methods::{METHODS, append_direct};
 use super::misfit::{list_for_object, misfit};
 use super::overlong::too_long;
 use super::replaying::{Streaming, Streams};
-use super::service::{Apart, Call, Found, Next, Outlet, Place, Service, Settings, Slot, WayOut};
+use super::response::{RESULT, begin_response, write_error, write_response};
+use super::service::{Apart, Call, Found, Next, Outlet, Service, Settings, Slot, WayOut};
 use super::storage::{JobResult, Storage, Ticket};
 use super::waiting::{Queue, Undo, Waiting};
-use crate::json::{Json, Scratch, escape_separators, quote};
+use crate::json::{Json, Scratch, quote};
 use crate::log::{Seq, SessionId};
-
-/// The head of every response that the method table makes; ours has the id's own text.
-const TABLE_HEAD: &str = r#"{"jsonrpc":"2.0","id":0,"#;
 
 /// A line beyond this may have grown the scan's buffers a lot.
 const LONG: usize = 1 << 16;
@@ -35,16 +33,19 @@ pub(super) enum From {
     Client,
     /// It has waited behind busy sessions, and they are free.
     Behind,
-    /// It has waited for a job.
-    Job(Resumed),
+    /// It has waited for a job. The result is large, and this is moved with every line.
+    Job(Box<Resumed>),
 }
 
 impl From {
     /// The session whose file a load has opened for it.
     fn loading(&self) -> Option<SessionId> {
         match self {
-            Self::Job((JobResult::Loaded(Ok(loaded)), _)) => Some(loaded.header.id.clone()),
-            _ => None,
+            Self::Job(resumed) => match &resumed.0 {
+                JobResult::Loaded(Ok(loaded)) => Some(loaded.header.id.clone()),
+                _ => None,
+            },
+            Self::Client | Self::Behind => None,
         }
     }
 }
@@ -63,7 +64,8 @@ pub struct Server {
     pub(super) mark: usize,
     /// A job that is being given to storage.
     pub(super) starting: Option<Ticket>,
-    scratch: Scratch,
+    /// Here but while a line is carried out.
+    scratch: Option<Box<Scratch>>,
     /// Whether appends may go past the method table.
     direct: bool,
     /// Requests that have waited go on waiting.
@@ -85,7 +87,7 @@ impl Server {
             untold: Vec::new(),
             mark: 0,
             starting: None,
-            scratch: Scratch::default(),
+            scratch: None,
             direct: true,
             held: false,
         }
@@ -191,7 +193,7 @@ impl Server {
     }
 
     fn take_line(&mut self, text: &str, from: From) {
-        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut scratch = self.scratch.take().unwrap_or_default();
         match Incoming::read(text, &mut scratch) {
             Ok(Incoming::Request(request)) => self.request(&request, text, from),
             Ok(Incoming::Notification(notification)) => self.notification(&notification),
@@ -201,7 +203,7 @@ impl Server {
         if text.len() > LONG {
             scratch.trim();
         }
-        self.scratch = scratch;
+        self.scratch = Some(scratch);
     }
 
     fn request(&mut self, request: &Request<'_>, line: &str, from: From) {
@@ -227,7 +229,7 @@ impl Server {
             }
         }
         let resumed = match from {
-            From::Job(resumed) => Some(resumed),
+            From::Job(resumed) => Some(*resumed),
             From::Client | From::Behind => None,
         };
         self.call(request, params, line, names, resumed);
@@ -299,7 +301,6 @@ impl Server {
             write_error(out, request.id, &misfit(&reason_of(body), params, ""));
         } else {
             let apart = apart.filter(|_| !response.is_error());
-            let body = body.strip_prefix(TABLE_HEAD).unwrap_or("\"result\":null}");
             write_response(out, request.id, body, apart);
         }
         if !sent && out.len() - start > max + 1 {
@@ -433,58 +434,6 @@ fn has_id(line: &str, id: Json<'_>) -> bool {
         (None, None) => own.text() == id.text(),
         _ => false,
     })
-}
-
-/// How a response that is no error goes on behind its id.
-const RESULT: &str = "\"result\":{";
-
-fn begin_response(out: &mut String, id: &str) {
-    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
-    escape_separators(id, out);
-    out.push(',');
-}
-
-fn write_response(out: &mut String, id: &str, rest: &str, apart: Option<Apart>) {
-    match apart {
-        None => {
-            begin_response(out, id);
-            escape_separators(rest, out);
-        }
-        Some(Apart::Begun(member)) => {
-            let held = rest.strip_prefix(RESULT).and_then(|rest| rest.strip_prefix(&*place_of(member)));
-            escape_separators(held.unwrap_or("}}"), out);
-        }
-        Some(Apart::Text { member, at, text }) => {
-            let place = place_of(member);
-            let parts = match at {
-                Place::First => rest.split_once(&*place),
-                Place::Last => rest.rsplit_once(&*place),
-            };
-            let (before, after) = parts.unwrap_or((rest, ""));
-            begin_response(out, id);
-            escape_separators(before, out);
-            out.push('"');
-            out.push_str(member);
-            out.push_str("\":");
-            out.push_str(&text);
-            escape_separators(after, out);
-        }
-    }
-    out.push('\n');
-}
-
-/// What stands in a result in the place of a member that is kept apart.
-fn place_of(member: &str) -> String {
-    format!("\"{member}\":null")
-}
-
-/// Appends an error response.
-pub(super) fn write_error(out: &mut String, id: &str, error: &WireError) {
-    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
-    escape_separators(id, out);
-    out.push_str(",\"error\":");
-    out.push_str(&error.to_json());
-    out.push_str("}\n");
 }
 
 /// What the method table says of params that it could not read.

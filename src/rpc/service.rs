@@ -193,7 +193,7 @@ pub struct Service {
     pub(super) settings: Settings,
     pub(super) call: Call,
     /// Whether committed events must be written before they are announced: not so in memory.
-    writes: bool,
+    pub(super) writes: bool,
     /// Lines that are ready for the client, each with its end.
     pub(super) out: String,
     /// Where the beginning of a long line may go before its end is made.
@@ -300,13 +300,19 @@ impl Service {
                 announce(&mut self.out, self.connection.prefix, session, event);
             }
         }
+        self.announced(id, from, slot, start);
+        slot
+    }
+
+    /// Events of a session from `from` on were announced in the output from `start` on: their updates follow, and all
+    /// of it stands or falls with the slot.
+    pub(super) fn announced(&mut self, id: &str, from: Offset, slot: Option<usize>, start: usize) {
         if self.connection.live_updates {
             self.follow(id, from);
         }
         if let Some(slot) = slot {
             self.turn.answered(slot, start, self.out.len(), false);
         }
-        slot
     }
 
     /// Tells the ACP updates of what was committed from `from` on.
@@ -379,6 +385,7 @@ pub(super) fn notify(out: &mut String, prefix: &str, method: &str, params: &str)
 }
 
 /// Appends the notification of one committed event: its very line.
+#[inline]
 pub(super) fn announce(out: &mut String, prefix: &str, session: &Session, event: Event<'_>) {
     out.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"");
     out.push_str(prefix);

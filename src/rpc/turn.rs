@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use super::error::WireError;
-use super::server::write_error;
+use super::response::write_error;
 use super::waiting::Lines;
 use crate::json::Json;
 use crate::log::{Offset, SessionId};

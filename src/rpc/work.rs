@@ -174,7 +174,9 @@ impl Server {
 
     pub(super) fn resume(&mut self, ticket: u64, result: JobResult) {
         match self.queue.done(ticket) {
-            Some(Waiting::Rerun { line, found, .. }) => self.take(&line, From::Job((result, found))),
+            Some(Waiting::Rerun { line, found, .. }) => {
+                self.take(&line, From::Job(Box::new((result, found))))
+            }
             Some(Waiting::Hold { lines, undo, .. }) => {
                 if !self.guarded(|server| server.end_hold(&lines, undo, result)) {
                     self.answers_broke(&lines.text);

@@ -42,16 +42,16 @@ impl<'a> Candidate<'a> {
         Self { draft, fault, depth: checks.depth, ignorable: None, closes: false }
     }
 
-    /// The same with a surface marker.
-    pub fn surface_op(mut self, value: Json<'a>, checks: Checks) -> Self {
+    /// Gives it a surface marker.
+    pub fn set_surface_op(&mut self, value: Json<'a>, checks: Checks) {
         self.draft.surface_op = Some(value);
-        self.note("/surfaceOp", value, checks)
+        self.note("/surfaceOp", value, checks);
     }
 
-    /// The same with cited events.
-    pub fn sources(mut self, value: Json<'a>, checks: Checks) -> Self {
+    /// Gives it cited events.
+    pub fn set_sources(&mut self, value: Json<'a>, checks: Checks) {
         self.draft.sources = Some(value);
-        self.note("/sourceEventSeqs", value, checks)
+        self.note("/sourceEventSeqs", value, checks);
     }
 
     /// The same, marked so that readers that do not know its type may pass it over.
@@ -78,10 +78,11 @@ impl<'a> Candidate<'a> {
         Self::stored(Draft::new(JsonStr::EMPTY, line), line, checks)
     }
 
-    fn note(mut self, member: &'static str, value: Json<'a>, checks: Checks) -> Self {
+    fn note(&mut self, member: &'static str, value: Json<'a>, checks: Checks) {
         self.draft.loose |= checks.loose;
-        self.fault = self.fault.or_else(|| Lossy::of(member, value, checks));
-        self
+        if self.fault.is_none() {
+            self.fault = Lossy::of(member, value, checks);
+        }
     }
 
     pub(super) fn check_lossless(&self) -> Result<(), Refusal> {

@@ -212,7 +212,7 @@ impl Store {
         match command {
             Command::New(new) => self.create(new, moment).map(Outcome::Opened),
             Command::Append(place, candidate) => {
-                self.append(place, &candidate, moment).map(Outcome::Appended)
+                self.append(place, &candidate, moment).map(|(appended, _)| Outcome::Appended(appended))
             }
             Command::AppendBatch(place, batch) => {
                 self.append_batch(place, batch, moment).map(Outcome::AppendedBatch)
@@ -278,17 +278,18 @@ impl Store {
         )
     }
 
-    /// Appends one event: [`Command::Append`] without the detour, for the path that counts.
+    /// Appends one event: [`Command::Append`] without the detour, for the path that counts. The session is given too,
+    /// so that nobody looks for it again.
     pub fn append(
         &mut self,
         place: Append<'_>,
         candidate: &Candidate<'_>,
         moment: &mut Moment<'_>,
-    ) -> Result<Appended, Refusal> {
+    ) -> Result<(Appended, &Session), Refusal> {
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
         let (at, session) = live(&mut self.live, place.session, place.instance)?;
         self.begun = Some(Begun::Append(at, session.next_seq()));
-        session.append(candidate, place.expect, moment, rules)
+        Ok((session.append(candidate, place.expect, moment, rules)?, session))
     }
 
     /// Appends a batch: [`Command::AppendBatch`] without the detour.

@@ -56,7 +56,7 @@ impl Calls {
     /// Takes note of the `tool-call` blocks of an assistant's message.
     pub(super) fn request(&mut self, seq: Seq, content: Json<'_>) {
         for block in content.elements() {
-            let [kind, id] = block.fields(["type", "id"]);
+            let [kind, id] = block.fields(&["type", "id"]);
             if kind.is_some_and(|kind| kind.is_str("tool-call")) {
                 self.note(seq, id.and_then(Json::as_str), |call| {
                     std::mem::replace(&mut call.requested, true)

@@ -92,7 +92,7 @@ impl<'a> Fact<'a> {
         match kind {
             Kind::TurnStart | Kind::TurnEnd => fact.turn = data.get("turn").map_or(Mark::Other, Mark::of),
             Kind::StepStart | Kind::StepEnd | Kind::AssistantChunk => {
-                let [turn, step] = data.fields(["turn", "step"]);
+                let [turn, step] = data.fields(&["turn", "step"]);
                 fact.read_place(turn, step);
             }
             Kind::ToolCall | Kind::AssistantMessage | Kind::ToolResult => fact.read_call(data),
@@ -108,14 +108,14 @@ impl<'a> Fact<'a> {
 
     fn read_call(&mut self, data: Json<'a>) {
         if self.kind == Kind::ToolCall {
-            let [turn, step, call] = data.fields(["turn", "step", "callId"]);
+            let [turn, step, call] = data.fields(&["turn", "step", "callId"]);
             self.read_place(turn, step);
             self.call = call.and_then(Json::as_str);
             return;
         }
-        let [turn, step, message, error] = data.fields(["turn", "step", "message", "error"]);
+        let [turn, step, message, error] = data.fields(&["turn", "step", "message", "error"]);
         self.read_place(turn, step);
-        let [content, source] = message.unwrap_or(Json::NULL).fields(["content", "source"]);
+        let [content, source] = message.unwrap_or(Json::NULL).fields(&["content", "source"]);
         self.content = content;
         if self.kind == Kind::ToolResult {
             self.call = source.and_then(|source| source.get("callId")).and_then(Json::as_str);

@@ -15,7 +15,7 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn of(header: Json<'a>) -> Self {
-        let names = ["config", "adapterDefaults", "system", "tools", "prefix"];
+        let names = &["config", "adapterDefaults", "system", "tools", "prefix"];
         let [config, adapter_defaults, system, tools, prefix] = header.fields(names);
         let mut parts = Self { config, adapter_defaults, system, tools, prefix };
         let marked = |defaults: &Json<'_>| {
@@ -101,7 +101,7 @@ fn equal_configs(a: Option<Json<'_>>, b: Option<Json<'_>>) -> bool {
 }
 
 fn config_parts(config: Option<Json<'_>>) -> [Option<Json<'_>>; CONFIG.len()] {
-    config.unwrap_or(Json::NULL).fields(CONFIG)
+    config.unwrap_or(Json::NULL).fields(&CONFIG)
 }
 
 /// JavaScript's `===` over two values or absences: objects and arrays of two headers never are the same.

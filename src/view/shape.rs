@@ -209,7 +209,7 @@ fn non_empty(value: Option<Json<'_>>) -> Option<JsonStr<'_>> {
 
 /// FORMAT 2.2 steps 4 and 6; an append tells the retired reason first (FORMAT 2.1 step 2).
 fn request_header(data: Json<'_>, append: bool) -> Result<(), ShapeError> {
-    let [header, reason] = data.fields(["header", "reason"]);
+    let [header, reason] = data.fields(&["header", "reason"]);
     let fallback = reason.is_some_and(|reason| reason.is_str("fallback"));
     if append && fallback {
         return Err(ShapeError::HeaderFallback);
@@ -219,8 +219,8 @@ fn request_header(data: Json<'_>, append: bool) -> Result<(), ShapeError> {
 }
 
 fn header_members(header: Option<Json<'_>>) -> Result<(), ShapeError> {
-    let [config, defaults] = header.unwrap_or(Json::NULL).fields(["config", "adapterDefaults"]);
-    let names = ["provider", "model", "reasoningEffort", "maxTokens"];
+    let [config, defaults] = header.unwrap_or(Json::NULL).fields(&["config", "adapterDefaults"]);
+    let names = &["provider", "model", "reasoningEffort", "maxTokens"];
     let [provider, model, effort, max_tokens] = config.unwrap_or(Json::NULL).fields(names);
     if non_empty(provider).is_none() || non_empty(model).is_none() {
         return Err(ShapeError::HeaderProviderModel);
@@ -243,7 +243,7 @@ fn message(kind: Kind, data: Json<'_>, append: bool) -> Result<Option<IdGap>, Sh
     let at = MessageAt::of(kind);
     let message = message_of(kind, data).filter(|message| message.kind() == Type::Object);
     let message = message.ok_or(ShapeError::MessageMissing(at))?;
-    let [id, role, source, content] = message.fields(["id", "role", "source", "content"]);
+    let [id, role, source, content] = message.fields(&["id", "role", "source", "content"]);
     let gap = (append && id.is_none()).then(|| IdGap::of(data, message));
     if gap.is_none() && non_empty(id).is_none() {
         return Err(ShapeError::MessageId(at));
@@ -252,7 +252,7 @@ fn message(kind: Kind, data: Json<'_>, append: bool) -> Result<Option<IdGap>, Sh
     if !role.is_some_and(|role| role.is_str(expected)) {
         return Err(ShapeError::MessageRole(at, expected));
     }
-    let names = ["kind", "provider", "model", "callId"];
+    let names = &["kind", "provider", "model", "callId"];
     let [source_kind, provider, model, call_id] = source.unwrap_or(Json::NULL).fields(names);
     let source_kind = non_empty(source_kind).ok_or(ShapeError::MessageSource(at))?;
     let content = content.filter(|content| content.kind() == Type::Array);
@@ -273,7 +273,7 @@ fn tool_result(content: Json<'_>, call_id: JsonStr<'_>) -> Result<(), ShapeError
     let (Some(block), None) = (blocks.next(), blocks.next()) else {
         return Err(ShapeError::ToolResultBlock);
     };
-    let [kind, content, call] = block.fields(["type", "content", "toolCallId"]);
+    let [kind, content, call] = block.fields(&["type", "content", "toolCallId"]);
     let is_result = kind.is_some_and(|kind| kind.is_str("tool-result"));
     let has_content = content.is_some_and(|content| content.kind() == Type::Array);
     if !is_result || !has_content {
@@ -291,14 +291,14 @@ fn turn_end(data: Json<'_>) -> Result<(), ShapeError> {
     if data.kind() != Type::Object {
         return Ok(());
     }
-    let Fields { found: [turn, reason], others: false } = data.all_fields(["turn", "reason"]) else {
+    let Fields { found: [turn, reason], others: false } = data.all_fields(&["turn", "reason"]) else {
         return Err(ShapeError::TurnEndMembers);
     };
     let (Some(turn), Some(reason)) = (turn, reason) else { return Err(ShapeError::TurnEndMembers) };
     if turn.as_safe_int().is_none_or(|turn| turn < 1) {
         return Err(ShapeError::TurnEndTurn);
     }
-    let Fields { found: [kind, inner, error], others } = reason.all_fields(["kind", "reason", "error"]);
+    let Fields { found: [kind, inner, error], others } = reason.all_fields(&["kind", "reason", "error"]);
     let (has_reason, has_error) = (inner.is_some(), error.is_some());
     let kind = kind.and_then(Json::as_str).ok_or(ShapeError::TurnEndReason)?;
     match &*kind.lossy() {

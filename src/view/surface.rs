@@ -120,7 +120,7 @@ impl Marker {
             Type::String if op.is_str("append") => Ok(Self::Append),
             Type::Object => {
                 let Fields { found: [name, start, end], others: false } =
-                    op.all_fields(["op", "start", "end"])
+                    op.all_fields(&["op", "start", "end"])
                 else {
                     return Err(SurfaceError::ReplaceInvalid);
                 };

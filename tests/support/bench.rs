@@ -66,11 +66,11 @@ impl Event {
         let mut candidate = Candidate::new(kind, data, checks);
         if let Some(text) = &self.surface_op {
             let (value, checks) = Json::parse(text).unwrap();
-            candidate = candidate.surface_op(value, checks);
+            candidate.set_surface_op(value, checks);
         }
         if let Some(text) = &self.sources {
             let (value, checks) = Json::parse(text).unwrap();
-            candidate = candidate.sources(value, checks);
+            candidate.set_sources(value, checks);
         }
         candidate.ignorable(self.ignorable.as_ref().map(|text| Json::parse(text).unwrap().0))
     }

@@ -100,8 +100,8 @@ pub(super) fn failed(updates: &mut Updates, limit: usize, id: &str, reason: &str
 
 /// Writes a call's result (FORMAT 3: `tool/result`).
 pub(super) fn result(updates: &mut Updates, limit: usize, id: &str, data: Json<'_>, block: Json<'_>, at: At) {
-    let [error, meta] = data.fields(["error", "meta"]).map(super::fields::present);
-    let [content, is_error] = block.fields(["content", "isError"]);
+    let [error, meta] = data.fields(&["error", "meta"]).map(super::fields::present);
+    let [content, is_error] = block.fields(&["content", "isError"]);
     let failed = error.is_some() || is_error.and_then(Json::as_bool) == Some(true);
     let mut update = updates
         .begin("tool_call_update", limit)

@@ -25,7 +25,7 @@ pub(super) fn write_text(inner: &str, out: &mut String) {
 
 /// The text of a `text` block.
 pub(super) fn text_of(block: Json<'_>) -> Option<JsonStr<'_>> {
-    let [kind, text] = block.fields(["type", "text"]);
+    let [kind, text] = block.fields(&["type", "text"]);
     if kind?.is_str("text") { filled(text) } else { None }
 }
 
@@ -92,7 +92,7 @@ fn optional(name: &str, value: Option<Json<'_>>, out: &mut String) {
 
 /// Image or audio whose bytes (base64) stand in the block.
 fn media(kind: &str, block: Json<'_>, out: &mut String) -> Option<()> {
-    let [data, mime, media, uri] = block.fields(["data", "mimeType", "mediaType", "uri"]);
+    let [data, mime, media, uri] = block.fields(&["data", "mimeType", "mediaType", "uri"]);
     let (data, mime) = (string(data)?, string(mime).or(string(media))?);
     open(kind, &[("data", data.text()), ("mimeType", mime.text())], out);
     if kind == "image" {
@@ -105,7 +105,7 @@ fn media(kind: &str, block: Json<'_>, out: &mut String) -> Option<()> {
 /// An image that names an attachment: the bytes are not in the log.
 fn link(block: Json<'_>, out: &mut String) -> Option<()> {
     let [id, media, bytes, name] =
-        block.get("attachment")?.fields(["attachmentId", "mediaType", "bytes", "name"]);
+        block.get("attachment")?.fields(&["attachmentId", "mediaType", "bytes", "name"]);
     let uri = format!("\"attachment:{}\"", inner(filled(id)?));
     let name = filled(name).map_or("\"image\"", JsonStr::text);
     open("resource_link", &[("uri", &uri), ("name", name)], out);
@@ -123,7 +123,7 @@ fn size(bytes: Option<Json<'_>>, out: &mut String) {
 
 fn resource_link(block: Json<'_>, out: &mut String) -> Option<()> {
     let [uri, name, title, description, mime, bytes] =
-        block.fields(["uri", "name", "title", "description", "mimeType", "size"]);
+        block.fields(&["uri", "name", "title", "description", "mimeType", "size"]);
     let (uri, name) = (string(uri)?, string(name)?);
     open("resource_link", &[("uri", uri.text()), ("name", name.text())], out);
     optional("title", title, out);
@@ -135,7 +135,7 @@ fn resource_link(block: Json<'_>, out: &mut String) -> Option<()> {
 }
 
 fn resource(block: Json<'_>, out: &mut String) -> Option<()> {
-    let [uri, text, blob, mime] = block.get("resource")?.fields(["uri", "text", "blob", "mimeType"]);
+    let [uri, text, blob, mime] = block.get("resource")?.fields(&["uri", "text", "blob", "mimeType"]);
     let uri = string(uri)?;
     let (name, payload) = match string(text) {
         Some(text) => ("text", text),

@@ -31,7 +31,7 @@ pub(super) enum Step {
 impl Step {
     /// The step that an `assistant/chunk` or `assistant/message` event names; none if it names none.
     pub(super) fn of(ids: &Ids, event: &Event<'_>) -> Option<Self> {
-        let [turn, step] = event.data().fields(["turn", "step"]);
+        let [turn, step] = event.data().fields(&["turn", "step"]);
         let (turn, step) = (turn?, step?);
         Some(match (turn.as_safe_int(), step.as_safe_int()) {
             (Some(turn), Some(step)) => Self::Numbers(turn, step),
@@ -118,7 +118,7 @@ impl Fold {
             return;
         }
         let Some(chunk) = event.data().get("chunk") else { return };
-        let [kind, index, text] = chunk.fields(["type", "index", "text"]);
+        let [kind, index, text] = chunk.fields(&["type", "index", "text"]);
         let Some(kind) = string(kind) else { return };
         let index = index.and_then(Json::as_safe_uint).unwrap_or(0);
         let voice = if kind.is("text-delta") {
@@ -153,7 +153,7 @@ impl Fold {
     }
 
     fn arguments(&mut self, event: &Event<'_>, index: u64, chunk: Json<'_>, max: usize) {
-        let [id, name, delta] = chunk.fields(["id", "name", "argumentsDelta"]);
+        let [id, name, delta] = chunk.fields(&["id", "name", "argumentsDelta"]);
         let Some(id) = string(id) else { return };
         let partial = self.partials.entry(index).or_insert_with(|| Partial {
             at: At::event(event),

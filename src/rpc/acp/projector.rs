@@ -152,9 +152,9 @@ impl Projector {
     }
 
     fn user(&mut self, event: &Event<'_>, updates: &mut Updates) {
-        let [id, content, source] = event.data().fields(["id", "content", "source"]);
+        let [id, content, source] = event.data().fields(&["id", "content", "source"]);
         let id = self.ids.assign(Space::Message, filled(id), event.seq());
-        let [kind, form, summary] = source.map_or([None; 3], |s| s.fields(["kind", "form", "summary"]));
+        let [kind, form, summary] = source.map_or([None; 3], |s| s.fields(&["kind", "form", "summary"]));
         if kind.is_some_and(|kind| kind.is_str("user")) {
             for block in content.into_iter().flat_map(Json::elements) {
                 self.message_block("user_message_chunk", &id, block, false, At::event(event), updates);
@@ -166,17 +166,17 @@ impl Projector {
     }
 
     fn assistant(&mut self, event: &Event<'_>, updates: &mut Updates) {
-        let [message, usage, interrupted] = event.data().fields(["message", "usage", "interrupted"]);
+        let [message, usage, interrupted] = event.data().fields(&["message", "usage", "interrupted"]);
         let step = Step::of(&self.ids, event);
         self.answered = step.or(self.answered);
         self.stream = self.stream.filter(|stream| Some(stream.step) != step);
         self.latest.note_usage(event, usage);
-        let [id, content] = message.map_or([None; 2], |message| message.fields(["id", "content"]));
+        let [id, content] = message.map_or([None; 2], |message| message.fields(&["id", "content"]));
         let id = self.ids.assign(Space::Message, filled(id), event.seq());
         let at = At::event(event);
         let cut = interrupted.and_then(Json::as_bool) == Some(true);
         for (index, block) in content.into_iter().flat_map(Json::elements).enumerate() {
-            let [kind, text] = block.fields(["type", "text"]);
+            let [kind, text] = block.fields(&["type", "text"]);
             let Some(kind) = string(kind) else { continue };
             if kind.is("reasoning") {
                 let id = format!("{}/r{index}\"", id.strip_suffix('"').unwrap_or("\""));
@@ -184,7 +184,7 @@ impl Projector {
                     self.message_text("agent_thought_chunk", &id, text, cut, at, updates);
                 }
             } else if kind.is("tool-call") {
-                let [id, name, arguments] = block.fields(["id", "name", "arguments"]);
+                let [id, name, arguments] = block.fields(&["id", "name", "arguments"]);
                 if let Some(id) = string(id) {
                     let facts = Facts { id, name: string(name), arguments };
                     self.show_call(facts, "pending", event, updates);
@@ -240,7 +240,7 @@ impl Projector {
     }
 
     fn call(&mut self, event: &Event<'_>, updates: &mut Updates) {
-        let [id, name, arguments] = event.data().fields(["callId", "name", "arguments"]);
+        let [id, name, arguments] = event.data().fields(&["callId", "name", "arguments"]);
         let Some(id) = string(id) else { return };
         match self.calls.get(&self.ids, id) {
             // On replay the call's end follows, or the tail's word on open calls.
@@ -260,7 +260,7 @@ impl Projector {
     fn result(&mut self, event: &Event<'_>, updates: &mut Updates) {
         let data = event.data();
         let [content, source] =
-            data.get("message").map_or([None; 2], |message| message.fields(["content", "source"]));
+            data.get("message").map_or([None; 2], |message| message.fields(&["content", "source"]));
         let Some(block) = content.and_then(|content| content.elements().next()) else { return };
         let named = block.get("toolCallId").or_else(|| source.and_then(|source| source.get("callId")));
         let Some(id) = string(named) else { return };
@@ -275,7 +275,7 @@ impl Projector {
     fn turn_end(&mut self, event: &Event<'_>, updates: &mut Updates) {
         self.turn_open = false;
         let reason = event.data().get("reason");
-        let [kind, error] = reason.map_or([None; 2], |reason| reason.fields(["kind", "error"]));
+        let [kind, error] = reason.map_or([None; 2], |reason| reason.fields(&["kind", "error"]));
         let word = string(kind).map_or("\"\"", calls::short);
         for id in self.calls.open() {
             calls::failed(updates, self.options.max_update_bytes, id, word, At::event(event));

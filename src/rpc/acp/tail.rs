@@ -42,7 +42,7 @@ impl Latest {
     pub(super) fn note_usage(&mut self, event: &Event<'_>, usage: Option<Json<'_>>) {
         let Some(usage) = usage else { return };
         let counts = usage
-            .fields(["inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens"])
+            .fields(&["inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens"])
             .map(|count| count.and_then(Json::as_safe_uint));
         if counts.iter().any(Option::is_some) {
             let sum = counts.into_iter().flatten().fold(0u64, u64::saturating_add);
@@ -131,7 +131,7 @@ struct Todo<'a>(Json<'a>);
 
 impl AsBlock for Todo<'_> {
     fn write(&self, out: &mut String, room: usize) -> Wrote {
-        let [content, status] = self.0.fields(["content", "status"]);
+        let [content, status] = self.0.fields(&["content", "status"]);
         let Some(content) = string(content) else { return Wrote::Nothing };
         if content.text().len() + 80 > room {
             return Wrote::NoRoom;

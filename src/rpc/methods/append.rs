@@ -2,21 +2,15 @@
 
 use crate::json::{Checks, Fields, Json, JsonStr, Type, quote_into};
 use crate::log::{Offset, Seq};
+use crate::rpc::connection::Notice;
 use crate::rpc::envelope::Request;
 use crate::rpc::error::{Code, WireError};
 use crate::rpc::params::{AppendBatchParams, AppendParams, InterruptParams};
 use crate::rpc::raw::RawJson;
+use crate::rpc::response::write_error;
 use crate::rpc::results::{Appended, AppendedBatch, Interrupted};
-use crate::rpc::server::write_error;
-use crate::rpc::service::{Answer, Next, Service, Stop, WireLimits, bad_param};
+use crate::rpc::service::{Answer, Next, Service, Stop, WireLimits, announce, bad_param};
 use crate::session::{self, Append, Candidate, Command, Expect, Interrupt, Limits, Moment, Outcome, Refusal};
-
-/// The params of an append, over the text of the line.
-struct Parts<'a> {
-    place: Append<'a>,
-    candidate: Candidate<'a>,
-    durable: bool,
-}
 
 /// Answers an append, or a batch of them, without the detour through the method table; false: it must
 /// take the detour. The answer's bytes are the table's own (`tests/direct_path.rs` holds them to that).
@@ -33,8 +27,14 @@ fn is_batch(request: &Request<'_>) -> bool {
 }
 
 fn one_event(service: &mut Service, request: &Request<'_>) -> Option<()> {
-    let parts = direct_parts(request, service.settings.limits.max_depth)?;
-    let (appended, slot) = match service.commit_one(&parts) {
+    let Fields { found, others: false } = request.params.all_fields(&APPEND) else { return None };
+    let [kind, data, surface_op, sources, ignorable, session, seq, instance, durable, _meta] = found;
+    let place = direct_place(session?, seq, instance, durable)?;
+    // Of a batch's event `null` is a value; here it is as good as absent.
+    let kind = kind?.as_str()?;
+    let event = (data?, surface_op, sources, given(ignorable));
+    let candidate = direct_candidate(request, kind, event, service.settings.limits.max_depth);
+    let (appended, slot) = match service.commit_one(place, &candidate) {
         Ok(committed) => committed,
         Err(refusal) => return refused_directly(service, request, refusal),
     };
@@ -54,7 +54,7 @@ fn one_event(service: &mut Service, request: &Request<'_>) -> Option<()> {
 
 fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
     let Limits { max_depth, max_batch_events, .. } = service.settings.limits;
-    let Fields { found, others: false } = request.params.all_fields(BATCH) else { return None };
+    let Fields { found, others: false } = request.params.all_fields(&BATCH) else { return None };
     let [session, events, seq, instance, durable, _meta] = found;
     let place = direct_place(session?, seq, instance, durable)?;
     let events = events.filter(|events| events.kind() == Type::Array)?;
@@ -63,8 +63,10 @@ fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
         if batch.len() == max_batch_events || event.kind() != Type::Object {
             return None;
         }
-        let Fields { found, others: false } = event.all_fields(EVENT) else { return None };
-        batch.push(direct_candidate(request, found, max_depth)?);
+        let Fields { found, others: false } = event.all_fields(&EVENT) else { return None };
+        let [kind, data, surface_op, sources, ignorable] = found;
+        let kind = kind?.as_str()?;
+        batch.push(direct_candidate(request, kind, (data?, surface_op, sources, ignorable), max_depth));
     }
     let moment = &mut Moment { now: service.settings.clock.now(), ids: &mut service.settings.ids };
     let done = match service.store.append_batch(place, &batch, moment) {
@@ -136,22 +138,12 @@ const APPEND: [&str; 10] = [
     "_meta",
 ];
 
-/// The params, if they are all of the expected kinds and ask for nothing that waits.
-fn direct_parts<'a>(request: &Request<'a>, max_depth: u32) -> Option<Parts<'a>> {
-    let Fields { found, others: false } = request.params.all_fields(APPEND) else { return None };
-    let [kind, data, surface_op, sources, ignorable, session, seq, instance, durable, _meta] = found;
-    let place = direct_place(session?, seq, instance, durable)?;
-    // Of a batch's event `null` is a value; here it is as good as absent.
-    let event = [kind, data, surface_op, sources, given(ignorable)];
-    let candidate = direct_candidate(request, event, max_depth)?;
-    Some(Parts { place, candidate, durable: false })
-}
-
 /// A member that may be `null` as well as absent.
 fn given(value: Option<Json<'_>>) -> Option<Json<'_>> {
     value.filter(|value| value.kind() != Type::Null)
 }
 
+/// The place of an append, if its params are of the expected kinds and ask for nothing that waits.
 fn direct_place<'a>(
     session: Json<'a>,
     seq: Option<Json<'a>>,
@@ -174,17 +166,20 @@ fn direct_place<'a>(
     Some(Append { session: text(session)?, instance, expect })
 }
 
-/// The event of [`EVENT`]'s members.
+/// The event of [`EVENT`]'s members, those that follow its type.
+#[inline(always)] // a candidate is large: it is made where it is used
 fn direct_candidate<'a>(
     request: &Request<'a>,
-    [kind, data, surface_op, sources, ignorable]: [Option<Json<'a>>; 5],
+    kind: JsonStr<'a>,
+    (data, surface_op, sources, ignorable): (Json<'a>, Option<Json<'a>>, Option<Json<'a>>, Option<Json<'a>>),
     max_depth: u32,
-) -> Option<Candidate<'a>> {
+) -> Candidate<'a> {
     let checked = |value: Json<'a>| (value, request.checks(value, max_depth));
     let (surface_op, sources) = (surface_op.map(checked), sources.map(checked));
-    Some(candidate(kind?.as_str()?, checked(data?), surface_op, sources, ignorable))
+    candidate(kind, checked(data), surface_op, sources, ignorable)
 }
 
+#[inline(always)]
 fn candidate<'a>(
     kind: JsonStr<'a>,
     data: (Json<'a>, Checks),
@@ -194,10 +189,10 @@ fn candidate<'a>(
 ) -> Candidate<'a> {
     let mut candidate = Candidate::new(kind, data.0, data.1).ignorable(ignorable);
     if let Some((value, checks)) = surface_op {
-        candidate = candidate.surface_op(value, checks);
+        candidate.set_surface_op(value, checks);
     }
     if let Some((value, checks)) = sources {
-        candidate = candidate.sources(value, checks);
+        candidate.set_sources(value, checks);
     }
     candidate
 }
@@ -227,33 +222,42 @@ fn expected(seq: Option<u64>) -> Result<Expect, WireError> {
 impl Service {
     pub(super) fn append(&mut self, params: AppendParams) -> Answer<Appended> {
         let AppendParams { kind, data, surface_op, source_event_seqs, ignorable, .. } = &params;
-        let parts = Parts {
-            place: Append {
-                session: &params.session_id,
-                instance: params.instance_id.as_deref(),
-                expect: expected(params.expected_seq)?,
-            },
-            candidate: raw_candidate(kind, data, surface_op, source_event_seqs, ignorable)?,
-            durable: params.durable == Some(true),
+        let place = Append {
+            session: &params.session_id,
+            instance: params.instance_id.as_deref(),
+            expect: expected(params.expected_seq)?,
         };
-        self.check_durable(parts.place.session, parts.durable)?;
-        self.check_live(parts.place.session, parts.place.instance)?;
-        let (appended, slot) = self.commit_one(&parts)?;
-        self.answer_with(slot, parts.durable);
+        let candidate = raw_candidate(kind, data, surface_op, source_event_seqs, ignorable)?;
+        let durable = params.durable == Some(true);
+        self.check_durable(place.session, durable)?;
+        self.check_live(place.session, place.instance)?;
+        let (appended, slot) = self.commit_one(place, &candidate)?;
+        self.answer_with(slot, durable);
         let session::Appended { seq, time, message_id, duplicate } = appended;
         Ok(Appended { seq: seq.get(), time, message_id, duplicate })
     }
 
     /// Commits and announces one event; gives the slot of this turn too.
-    fn commit_one(&mut self, parts: &Parts<'_>) -> Result<(session::Appended, Option<usize>), Refusal> {
-        let session = parts.place.session;
+    fn commit_one(
+        &mut self,
+        place: Append<'_>,
+        candidate: &Candidate<'_>,
+    ) -> Result<(session::Appended, Option<usize>), Refusal> {
         let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
-        let appended = self.store.append(parts.place, &parts.candidate, moment)?;
+        let (appended, session) = self.store.append(place, candidate, moment)?;
         if appended.duplicate {
             // Of an event of this very turn, perhaps: then the answer stands or falls with its write.
-            return Ok((appended, self.turn.slot_of(session)));
+            return Ok((appended, self.turn.slot_of(place.session)));
         }
-        let slot = self.committed(session, appended.seq.before(), appended.seq.after());
+        let from = appended.seq.before();
+        let slot = (self.writes && !session.is_ephemeral()).then(|| self.turn.touch(session.id(), from));
+        let start = self.out.len();
+        if self.connection.wants(Notice::Event)
+            && let Some(event) = session.history().log().get(appended.seq)
+        {
+            announce(&mut self.out, self.connection.prefix, session, event);
+        }
+        self.announced(place.session, from, slot, start);
         Ok((appended, slot))
     }
 
