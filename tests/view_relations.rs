@@ -117,7 +117,7 @@ fn calls_without_a_result_and_odd_ids_are_told() {
     let state = fold(&log(&events));
     assert!(state.broken().is_none());
     let calls =
-        state.open_calls().into_iter().map(|call| (call.seq.get(), &*call.id, call.requested, call.started));
+        state.open_calls().map(|call| (call.seq.get(), &*call.id, call.requested, call.started));
     assert_eq!(calls.collect::<Vec<_>>(), [(2, r#""b""#, true, false), (4, r#""c""#, false, true)]);
     let odd: Vec<_> = state.odd_calls().cloned().collect();
     let repeated = OddCall::Repeated { seq: seq(5), id: r#""c""#.into() };
@@ -142,7 +142,7 @@ fn a_result_must_come_in_the_step_of_its_call() {
         broken.error.to_string(),
         "tool/result for the call \"a\", which this step has not started; append its tool/call first"
     );
-    assert!(state.open_calls().is_empty());
+    assert!(state.open_calls().next().is_none());
 }
 
 /// FORMAT 10 written down plainly, to hold the state machine to.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use imbl::{OrdMap, Vector};
+use imbl::{OrdMap, OrdSet, Vector};
 
 use crate::json::{Json, JsonStr};
 use crate::log::Seq;
@@ -43,7 +43,11 @@ pub enum OddCall {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
     /// By id in WTF-8, so that spellings of one id are one call.
-    open: OrdMap<Box<[u8]>, OpenCall>,
+    open: OrdMap<Arc<[u8]>, OpenCall>,
+    /// The same ids by the event that made them known, so that the first few are found without a sort.
+    order: OrdSet<(Seq, Arc<[u8]>)>,
+    /// Where the open turn began, and how many of the open calls lie before it.
+    turn: Option<(Seq, usize)>,
     step: u64,
     odd: Vector<OddCall>,
     odd_count: u64,
@@ -86,7 +90,9 @@ impl Calls {
             let mut call =
                 OpenCall { seq, id: id.text().into(), requested: false, started: false, step: None };
             mark(&mut call);
-            self.open.insert(key.into_owned().into_boxed_slice(), call);
+            let key: Arc<[u8]> = (*key).into();
+            self.order.insert((seq, key.clone()));
+            self.open.insert(key, call);
             None
         };
         if let Some(id) = repeated {
@@ -103,9 +109,26 @@ impl Calls {
 
     /// Forgets a call that has its result.
     pub(super) fn answer(&mut self, id: Option<JsonStr<'_>>) {
-        if let (Some(id), false) = (id, self.open.is_empty()) {
-            self.open.remove(&*id.wtf8());
+        if let (Some(id), false) = (id, self.open.is_empty())
+            && let Some((key, call)) = self.open.remove_with_key(&*id.wtf8())
+        {
+            if let Some((start, before)) = &mut self.turn
+                && call.seq < *start
+            {
+                *before -= 1;
+            }
+            self.order.remove(&(call.seq, key));
         }
+    }
+
+    /// Calls that are open by now lie before the turn that begins at `start`.
+    pub(super) fn begin_turn(&mut self, start: Seq) {
+        self.turn = Some((start, self.open.len()));
+    }
+
+    /// No call may get its result in an open turn any more.
+    pub(super) fn end_turn(&mut self) {
+        self.turn = None;
     }
 
     /// Calls started so far wait in no step any more.
@@ -120,10 +143,13 @@ impl Calls {
     }
 
     /// The calls without a result, in the order in which they became known.
-    pub(super) fn open(&self) -> Vec<&OpenCall> {
-        let mut calls: Vec<_> = self.open.values().collect();
-        calls.sort_by_key(|call| call.seq);
-        calls
+    pub(super) fn open(&self) -> impl Iterator<Item = &OpenCall> {
+        self.order.iter().filter_map(|(_, id)| self.open.get(id))
+    }
+
+    /// So many of them, the first ones, lie before the open turn; outside a turn all.
+    pub(super) fn settled_count(&self) -> usize {
+        self.turn.map_or(self.open.len(), |(_, before)| before)
     }
 
     pub(super) fn odd(&self) -> impl Iterator<Item = &OddCall> {

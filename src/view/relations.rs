@@ -180,12 +180,14 @@ impl Relations {
         match fact.kind {
             Kind::TurnStart => {
                 self.turn_start = Some(Open { seq, number: fact.turn });
+                self.calls.begin_turn(seq);
                 self.open_turn = fact.turn;
                 self.next_step = 1.0;
                 self.drop_step_if_broken();
             }
             Kind::TurnEnd => {
                 self.turn_start = None;
+                self.calls.end_turn();
                 self.last_turn_end = Some(seq);
                 self.open_turn = Mark::Null;
                 self.next_turn += 1.0;
@@ -245,10 +247,16 @@ impl Relations {
         self.broken.as_deref()
     }
 
-    /// Calls that an assistant's message asked for, or that were started, and that have no result. Those
-    /// of an open turn (from its seq on) may still get one.
-    pub fn open_calls(&self) -> Vec<&OpenCall> {
+    /// Calls that an assistant's message asked for, or that were started, and that have no result, in the order in
+    /// which they became known. To look at the first few costs as much in a long log as in a short one.
+    pub fn open_calls(&self) -> impl Iterator<Item = &OpenCall> {
         self.calls.open()
+    }
+
+    /// How many of [`Self::open_calls`], the first ones, are no call of the open turn: those of an open turn may
+    /// still get their result.
+    pub fn settled_call_count(&self) -> usize {
+        self.calls.settled_count()
     }
 
     /// The first of the repeated and empty call ids.

@@ -253,6 +253,10 @@ impl Seen {
         }
         assert_eq!(view.surface.nodes().count(), view.surface.len());
         let odd: Vec<_> = relations.odd_calls().collect();
+        let calls: Vec<_> = relations.open_calls().collect();
+        assert!(calls.is_sorted_by_key(|call| call.seq));
+        let settled = |seq: Seq| relations.open_turn().is_none_or(|turn| seq < turn.seq);
+        assert_eq!(relations.settled_call_count(), calls.iter().filter(|call| settled(call.seq)).count());
         Self {
             lines: log.range(Offset::ZERO, length).map(|event| event.line().to_owned()).collect(),
             nodes: view.surface.nodes().map(Seq::get).collect(),
@@ -264,7 +268,7 @@ impl Seen {
             open_step: relations.open_step().map(|open| (open.seq.get(), open.number.to_string())),
             last_turn_end: relations.last_turn_end().map(Seq::get),
             broken: relations.broken().map(|broken| (broken.seq.get(), broken.error.to_string())),
-            calls: format!("{:?} {odd:?} {}", relations.open_calls(), relations.odd_call_count()),
+            calls: format!("{calls:?} {odd:?} {}", relations.odd_call_count()),
             title: view.activity.title(log).map(|title| title.text().to_owned()),
             last_time: view.activity.last_time(log),
         }

@@ -79,7 +79,7 @@ pub fn event_of((kind, variant, b, c): Act, session: &Session) -> Event {
     let nodes: Vec<u64> = session.view().surface.nodes().map(|seq| seq.get()).collect();
     let at = |n: u16| if nodes.is_empty() { 0 } else { usize::from(n) % nodes.len() };
     let (mut first, mut last) = (at(b), at(b).saturating_add(usize::from(c % 4)).min(nodes.len().max(1) - 1));
-    let waiting = session.view().relations.open_calls();
+    let waiting = session.view().relations.open_calls().collect::<Vec<_>>();
     let waiting =
         waiting.get(usize::from(b) % waiting.len().max(1)).map(|call| call.id.trim_matches('"').to_owned());
     let call = waiting.unwrap_or_else(|| format!("c{}", b % 5));

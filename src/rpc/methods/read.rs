@@ -321,13 +321,12 @@ fn relation_warnings(view: &View) -> Vec<String> {
         warnings.push(format!("event {} breaks {}: {}", broken.seq, broken.error.rule(), broken.error));
     }
     // Calls of the open turn may still get their result.
-    let settled = |seq: Seq| relations.open_turn().is_none_or(|turn| seq < turn.seq);
-    let unanswered: Vec<_> = relations.open_calls().into_iter().filter(|call| settled(call.seq)).collect();
-    for call in unanswered.iter().take(NAMED) {
+    let unanswered = relations.settled_call_count();
+    for call in relations.open_calls().take(unanswered.min(NAMED)) {
         warnings.push(format!("call {} of event {} has no result", call.id, call.seq));
     }
-    if unanswered.len() > NAMED {
-        warnings.push(format!("{} more calls have no result", unanswered.len() - NAMED));
+    if unanswered > NAMED {
+        warnings.push(format!("{} more calls have no result", unanswered - NAMED));
     }
     let mut named = 0;
     for odd in relations.odd_calls().take(NAMED) {
