@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use sessiond::json::Json;
-use sessiond::log::{Draft, Log, Offset, Seq};
+use sessiond::log::{Draft, Log, Offset, Run, Seq, TypeSet};
 
 fn offset(n: usize) -> Offset {
     Offset::new(n as u64).unwrap()
@@ -13,12 +13,35 @@ fn seq(n: usize) -> Seq {
     Seq::new(n as u64).unwrap()
 }
 
+/// Types by turns, in spellings of their own: one in `TYPES.len()` events is of each, but the last is rare.
+const TYPES: [(&str, &str); 4] = [
+    ("plugin/x", "plugin/x"),
+    ("turn/start", "turn\\/start"),
+    ("plan/mode", "plan/mode"),
+    ("rare", "r\\u0061re"),
+];
+
 /// Pushes an event whose data is the string `text`, and gives its line as it must be.
 fn push(log: &mut Log, text: &str, time: i64) -> String {
     let data = format!("\"{text}\"");
-    let type_text = Json::parse("\"plugin/x\"").unwrap().0.as_str().unwrap();
-    let (at, _) = log.push(&Draft::new(type_text, Json::parse(&data).unwrap().0), time);
-    format!(r#"{{"type":"plugin/x","seq":{at},"time":{time},"data":{data}}}"#)
+    let at = log.len().get();
+    let (_, spelling) = if at % 97 == 96 { TYPES[3] } else { TYPES[(at / 7 % 3) as usize] };
+    let kind = format!("\"{spelling}\"");
+    let type_text = Json::parse(&kind).unwrap().0.as_str().unwrap();
+    let (seq, _) = log.push(&Draft::new(type_text, Json::parse(&data).unwrap().0), time);
+    assert_eq!(seq.get(), at);
+    format!(r#"{{"type":{kind},"seq":{at},"time":{time},"data":{data}}}"#)
+}
+
+/// The events of these types in a range, by the segments that may have them.
+fn of_types<'l>(log: &'l Log, types: &TypeSet<'_>, (from, to): (usize, usize)) -> Vec<&'l str> {
+    let runs = |run: &Run<'_>| run.may_have(types);
+    let found: Vec<_> = log.runs(offset(from), offset(to)).filter(runs).flatten().collect();
+    let mut back: Vec<_> =
+        log.runs(offset(from), offset(to)).rev().filter(runs).flat_map(Iterator::rev).collect();
+    back.reverse();
+    assert!(found.iter().map(|event| event.seq()).eq(back.iter().map(|event| event.seq())));
+    found.into_iter().filter(|event| types.has(*event)).map(|event| event.line()).collect()
 }
 
 fn filled(count: usize, width: usize) -> (Log, Vec<String>) {
@@ -49,6 +72,14 @@ fn assert_holds(log: &Log, lines: &[String]) {
         assert!(got.eq(want.iter()), "{from}..{to}");
         let text: String = log.lines(offset(from), offset(to)).collect();
         assert_eq!(text, want.iter().map(|line| format!("{line}\n")).collect::<String>(), "{from}..{to}");
+        for (name, spelling) in TYPES {
+            let start = format!("{{\"type\":\"{spelling}\"");
+            let want: Vec<_> = want.iter().filter(|line| line.starts_with(&start)).collect();
+            let types = TypeSet::new([name, "nobody's"]);
+            assert_eq!(of_types(log, &types, (from, to)), want, "{name} in {from}..{to}");
+        }
+        let none = TypeSet::new(["turn/end", "goal/change", "plugin/y"]);
+        assert!(log.runs(offset(from), offset(to)).all(|run| !run.may_have(&none)));
     }
 }
 
@@ -128,11 +159,14 @@ fn an_event_larger_than_a_segment_gets_its_own() {
 }
 
 #[test]
-fn sealed_memory_is_lines_and_sixteen_bytes_an_event() {
+fn sealed_memory_is_lines_and_sixteen_bytes_an_event_and_the_names_of_types() {
     let (mut log, lines) = filled(10_000, 200);
     let text: usize = lines.iter().map(|line| line.len() + 1).sum();
     let child = log.fork(log.len());
-    assert_eq!(child.footprint(), text + 16 * lines.len());
+    // Three types a segment go by name, and there are 13 segments.
+    let names: usize = TYPES.iter().map(|(_, spelling)| spelling.len() + 2 + size_of::<Box<str>>()).sum();
+    let exact = text + 16 * lines.len();
+    assert!((exact..exact + 13 * names).contains(&child.footprint()), "{} beside {exact}", child.footprint());
 }
 
 #[derive(Clone, Debug)]

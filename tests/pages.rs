@@ -1,4 +1,5 @@
-//! Is a long page that leaves while it is made the same, byte for byte, as one that is made whole?
+//! Is a long page that leaves while it is made the same, byte for byte, as one that is made whole? And does
+//! a page by type hold what a plain filter lets through?
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::sync::{Arc, Mutex};
@@ -113,4 +114,74 @@ fn a_page_is_the_same_however_it_leaves() {
     let messages = whole.first().unwrap()["result"]["messages"].as_array().unwrap();
     assert_eq!(messages.len(), MESSAGES);
     assert_eq!(messages.last().unwrap()["id"], json!(format!("msg-{MESSAGES}")));
+}
+
+/// Types by seq: one that is everywhere, one of the vocabulary that is not, one that comes once, and a crowd of names.
+fn type_at(seq: u64) -> String {
+    match seq {
+        70_000 => "x/once".to_owned(),
+        _ if seq % 20_000 == 19_999 => "plan/mode".to_owned(),
+        _ if (100_000..100_100).contains(&seq) => format!("x/{seq}"),
+        _ if seq % 1_000 == 0 => "turn/start".to_owned(),
+        _ => "x/note".to_owned(),
+    }
+}
+
+#[test]
+fn pages_by_type_are_a_plain_filter() {
+    const EVENTS: u64 = 140_000;
+    let mut server = server();
+    let mut ask = |method: &str, params: Value| {
+        server.receive(request(&json!(1), method, &params).as_bytes());
+        let said = std::mem::take(server.output().unwrap());
+        let answer: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        answer["result"].clone()
+    };
+    ask("session/new", json!({"sessionId": "s", "invariants": "off"}));
+    for from in (0..EVENTS).step_by(1_000) {
+        let event = |seq| json!({"type": type_at(seq), "data": {"turn": 1}, "ignorable": true});
+        let batch: Vec<Value> = (from..from + 1_000).map(event).collect();
+        let done = ask("session/append_batch", json!({"sessionId": "s", "events": batch}));
+        assert_eq!(done["count"], 1_000);
+    }
+    let cases: [(&[&str], u64, u64); 8] = [
+        (&[], 0, EVENTS),
+        (&["turn/end", "goal/change", "x/absent", ""], 0, EVENTS),
+        (&["plan/mode"], 0, EVENTS),
+        (&["plan/mode", "x/once"], 19_999, 120_000),
+        (&["x/once"], 0, 70_000),
+        (&["x/100050", "x/100099", "turn/start"], 300, EVENTS),
+        (&["turn/start"], 0, EVENTS),
+        (&["x/note"], 69_000, 71_001),
+    ];
+    for (types, from, to) in cases {
+        let want: Vec<u64> = (from..to).filter(|&seq| types.contains(&&*type_at(seq))).collect();
+        for reverse in [false, true] {
+            let (mut from, mut to, mut found, mut pages) = (from, to, Vec::new(), 0);
+            loop {
+                let page = ask(
+                    "session/events",
+                    json!({"sessionId": "s", "fromSeq": from, "toSeq": to, "types": types, "reverse": reverse, "limit": 900}),
+                );
+                found.extend(
+                    page["events"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap()),
+                );
+                pages += 1;
+                match page["next"].as_u64() {
+                    None => break,
+                    Some(next) if reverse => to = next,
+                    Some(next) => from = next,
+                }
+            }
+            if reverse {
+                found.reverse();
+            }
+            assert_eq!(found, want, "{types:?}, reverse: {reverse}");
+            // What one call looks at is bounded, and segments without the types hardly count.
+            let rare =
+                types.iter().all(|name| ["turn/end", "goal/change", "x/absent", "", "x/once"].contains(name));
+            let most = if rare { 1 } else { 4 };
+            assert!(pages <= most, "{pages} pages of {types:?}");
+        }
+    }
 }

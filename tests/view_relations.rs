@@ -116,8 +116,7 @@ fn calls_without_a_result_and_odd_ids_are_told() {
     ];
     let state = fold(&log(&events));
     assert!(state.broken().is_none());
-    let calls =
-        state.open_calls().map(|call| (call.seq.get(), &*call.id, call.requested, call.started));
+    let calls = state.open_calls().map(|call| (call.seq.get(), &*call.id, call.requested, call.started));
     assert_eq!(calls.collect::<Vec<_>>(), [(2, r#""b""#, true, false), (4, r#""c""#, false, true)]);
     let odd: Vec<_> = state.odd_calls().cloned().collect();
     let repeated = OddCall::Repeated { seq: seq(5), id: r#""c""#.into() };

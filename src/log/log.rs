@@ -6,7 +6,7 @@ use imbl::Vector;
 
 use super::draft::{Draft, is_time};
 use super::event::Event;
-use super::segment::{Lines, Segment};
+use super::segment::{Lines, Run, Segment};
 use super::seq::{Offset, Seq};
 
 /// A sealed segment and how much of it this log sees: a fork may end inside one.
@@ -136,18 +136,15 @@ impl Log {
         Some((&part.segment, part.count))
     }
 
+    /// The events from `from` up to, not including, `to`, by the segments that hold them; both ends are cut to the log.
+    pub fn runs(&self, from: Offset, to: Offset) -> Runs<'_> {
+        let end = to.min(self.len());
+        Runs { log: self, next: from.min(end), end }
+    }
+
     /// The lines of `from..to` in contiguous runs, each line ended by `\n`.
     pub fn lines(&self, from: Offset, to: Offset) -> Lines<'_> {
-        let to = to.min(self.len());
-        let mut at = from.min(to);
-        let mut runs = Vec::new();
-        while at < to {
-            let Some((segment, count)) = self.run_at(at.next()) else { break };
-            let first = segment.first().get();
-            let until = (first + u64::from(count)).min(to.get());
-            runs.push(segment.lines((at.get() - first) as u32, (until - first) as u32));
-            at = Offset::ZERO.plus(until);
-        }
+        let runs: Vec<_> = self.runs(from, to).map(|run| run.lines()).collect();
         Lines { runs: runs.into_iter() }
     }
 
@@ -248,3 +245,45 @@ impl DoubleEndedIterator for Range<'_> {
 }
 
 impl ExactSizeIterator for Range<'_> {}
+
+/// Iterator over the segments' parts of a range, from both ends.
+pub struct Runs<'a> {
+    log: &'a Log,
+    next: Offset,
+    end: Offset,
+}
+
+impl<'a> Runs<'a> {
+    /// What lies in the segment that holds `seq`, which is within the range, with its bounds.
+    fn around(&self, seq: Seq) -> Option<(Run<'a>, Offset, Offset)> {
+        let (segment, count) = self.log.run_at(seq)?;
+        let first = segment.first();
+        let (from, to) = (self.next.max(first), self.end.min(first.plus(u64::from(count))));
+        let at = |offset: Offset| (offset.get() - first.get()) as u32;
+        Some((Run::new(segment, at(from), at(to)), from, to))
+    }
+}
+
+impl<'a> Iterator for Runs<'a> {
+    type Item = Run<'a>;
+
+    fn next(&mut self) -> Option<Run<'a>> {
+        if self.next >= self.end {
+            return None;
+        }
+        let (run, _, to) = self.around(self.next.next())?;
+        self.next = to;
+        Some(run)
+    }
+}
+
+impl DoubleEndedIterator for Runs<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.next >= self.end {
+            return None;
+        }
+        let (run, from, _) = self.around(self.end.last()?)?;
+        self.end = from;
+        Some(run)
+    }
+}

@@ -17,6 +17,7 @@ mod log;
 mod segment;
 mod seq;
 mod session_id;
+mod types;
 
 pub use chunk_pack::pack_rows;
 pub use chunk_rows::{ChunkRow, DecodeRowError, Row, RowRule, decode_row, is_row_tag};
@@ -26,7 +27,8 @@ pub use header::{Header, HeaderError, HeaderMeta};
 pub use header_line::{HeaderLineError, HeaderLineFault, header_line, parse_header_line};
 pub use kind::Kind;
 pub use listing::{ForeignTypes, LastActive, LongestEvent};
-pub use log::{Finder, Log, Range};
-pub use segment::Lines;
+pub use log::{Finder, Log, Range, Runs};
+pub use segment::{Lines, Run};
 pub use seq::{Offset, Seq};
 pub use session_id::{SessionId, SessionIdError};
+pub use types::TypeSet;

@@ -3,6 +3,7 @@
 use super::draft::Draft;
 use super::event::{Event, Meta};
 use super::seq::{Offset, Seq};
+use super::types::{HeldTypes, TypeSet};
 
 /// Lines of consecutive events, each ended by `\n`, with an index. A log appends to an open segment;
 /// a sealed one never changes and is shared by forks and readers.
@@ -11,11 +12,12 @@ pub(super) struct Segment {
     first: Offset,
     text: String,
     index: Vec<Meta>,
+    types: HeldTypes,
 }
 
 impl Segment {
     pub(super) fn new(first: Offset, capacity: usize) -> Self {
-        Self { first, text: String::with_capacity(capacity), index: Vec::new() }
+        Self { first, text: String::with_capacity(capacity), index: Vec::new(), types: HeldTypes::default() }
     }
 
     /// Events held.
@@ -40,9 +42,9 @@ impl Segment {
         self.text.capacity() - self.text.len()
     }
 
-    /// Bytes claimed: text and index.
+    /// Bytes claimed: text, index and names of types.
     pub(super) fn footprint(&self) -> usize {
-        self.text.capacity() + self.index.capacity() * size_of::<Meta>()
+        self.text.capacity() + self.index.capacity() * size_of::<Meta>() + self.types.footprint()
     }
 
     pub(super) fn push(&mut self, draft: &Draft<'_>, time: i64) -> Seq {
@@ -56,6 +58,7 @@ impl Segment {
             data_end: encoded.data_end as u32,
             kind: draft.kind,
         });
+        self.types.note(draft.kind, draft.type_text);
         seq
     }
 
@@ -89,6 +92,48 @@ impl Segment {
     pub(super) fn shrink(&mut self) {
         self.text.shrink_to_fit();
         self.index.shrink_to_fit();
+        self.types.shrink();
+    }
+}
+
+/// Consecutive events of one segment, from both ends.
+pub struct Run<'a> {
+    segment: &'a Segment,
+    next: u32,
+    end: u32,
+}
+
+impl<'a> Run<'a> {
+    /// The events of a segment from one index up to another.
+    pub(super) fn new(segment: &'a Segment, next: u32, end: u32) -> Self {
+        Self { segment, next, end }
+    }
+
+    /// Whether an event of these types may be among them; false is certain.
+    pub fn may_have(&self, types: &TypeSet<'_>) -> bool {
+        types.meets(&self.segment.types)
+    }
+
+    /// Their lines, each with its line end.
+    pub(super) fn lines(&self) -> &'a str {
+        self.segment.lines(self.next, self.end)
+    }
+}
+
+impl<'a> Iterator for Run<'a> {
+    type Item = Event<'a>;
+
+    fn next(&mut self) -> Option<Event<'a>> {
+        let at = self.next;
+        (at < self.end).then(|| self.next += 1)?;
+        self.segment.event(at)
+    }
+}
+
+impl DoubleEndedIterator for Run<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        (self.next < self.end).then(|| self.end -= 1)?;
+        self.segment.event(self.end)
     }
 }
 

@@ -1,9 +1,7 @@
 //! Reads of a live session: events, messages, surface, request, info, snapshot.
 
-use std::collections::HashSet;
-
 use crate::json::Json;
-use crate::log::{Event, Finder, Log, Offset, Seq};
+use crate::log::{Event, Finder, Log, Offset, Run, Seq, TypeSet};
 use crate::rpc::error::WireError;
 use crate::rpc::overlong::too_long;
 use crate::rpc::params::{
@@ -17,7 +15,8 @@ use crate::view::{OddCall, Open, View, context_text, header_reason, header_text,
 
 use super::append::seq_number;
 
-/// Most events that one call looks at when it filters by type: a call's work stays bounded.
+/// Most events that one call looks at when it filters by type, a segment that has none of them counted as one: a
+/// call's work stays bounded.
 const MAX_SCANNED: u64 = 1 << 16;
 
 /// How much a page may hold.
@@ -100,6 +99,31 @@ fn begin_response<'o>(
     Page { outlet, ..Page::new(out, size) }
 }
 
+/// Puts the events of those types into a page, in the order in which `runs` and `step` give them. The answer is the
+/// event to go on with, if it is not through.
+fn fill_by_type<'l>(
+    page: &mut Page<'_>,
+    types: Option<&TypeSet<'_>>,
+    runs: impl Iterator<Item = Run<'l>>,
+    step: impl Fn(&mut Run<'l>) -> Option<Event<'l>>,
+) -> Option<Seq> {
+    let mut looked_at = 0;
+    for mut run in runs {
+        let passed_over = types.is_some_and(|types| !run.may_have(types));
+        while let Some(event) = step(&mut run) {
+            let wanted = || types.is_none_or(|types| types.has(event));
+            if looked_at >= MAX_SCANNED || (!passed_over && wanted() && !page.push(event.line())) {
+                return Some(event.seq());
+            }
+            looked_at += 1;
+            if passed_over {
+                break;
+            }
+        }
+    }
+    None
+}
+
 impl Service {
     fn page_size(&self, limit: Option<u64>, max_bytes: Option<u64>) -> Result<PageSize, WireError> {
         let at_least_one = |field, given: Option<u64>| match given {
@@ -130,25 +154,12 @@ impl Service {
         let inherited = if params.own == Some(true) { session.inherited_event_count() } else { Offset::ZERO };
         let from = within(log, "fromSeq", params.from_seq, Offset::ZERO)?.max(inherited);
         let to = within(log, "toSeq", params.to_seq, log.len())?.max(from);
-        let types: Option<HashSet<&str>> =
-            params.types.as_ref().map(|types| types.iter().map(String::as_str).collect());
-        let wanted = |event: Event<'_>| match &types {
-            Some(types) => event.type_text().decode().is_some_and(|name| types.contains(&*name)),
-            None => true,
-        };
+        let types = params.types.as_ref().map(|types| TypeSet::new(types.iter().map(String::as_str)));
         let mut page = begin_response(&mut self.out, &mut self.call, &mut self.outlet, "events", size);
-        let mut fill = |events: &mut dyn Iterator<Item = Event<'_>>| {
-            for (scanned, event) in events.enumerate() {
-                if scanned as u64 >= MAX_SCANNED || (wanted(event) && !page.push(event.line())) {
-                    return Some(event.seq());
-                }
-            }
-            None
-        };
         let next = if params.reverse == Some(true) {
-            fill(&mut log.range(from, to).rev()).map(Seq::after)
+            fill_by_type(&mut page, types.as_ref(), log.runs(from, to).rev(), Run::next_back).map(Seq::after)
         } else {
-            fill(&mut log.range(from, to)).map(Seq::before)
+            fill_by_type(&mut page, types.as_ref(), log.runs(from, to), Run::next).map(Seq::before)
         };
         page.finish();
         let events = RawJson::default(); // it is written
