@@ -12,7 +12,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use work_support::probes::GROWING;
 use work_support::{Bench, Meter};
 
 #[global_allocator]
@@ -55,8 +54,7 @@ fn judge(
         let most_allowed = if per_member(name) { 2 * allowed } else { allowed + allowed / 2 };
         let grows = most > most_allowed;
         eprintln!("{least:>12} {most:>14} {} {name}", if grows { "GROWS" } else { "     " });
-        let meant = GROWING.iter().any(|(known, _)| known == name);
-        if grows && !meant {
+        if grows {
             grown.push(name.as_str());
         }
     }

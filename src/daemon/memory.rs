@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::log::{Header, Offset, SessionId};
+use crate::log::{Header, Offset, SessionId, active_at};
 use crate::rpc::results::Status;
 use crate::rpc::storage::{
-    Inspected, Job, JobResult, ListFacts, Listed, Loaded, Storage, StorageError, StoreDescription,
+    Inspected, Job, JobResult, ListFacts, ListPage, Listed, Loaded, Storage, StorageError, StoreDescription,
     StoredInfo, StoredSummary, Ticket,
 };
-use crate::session::{History, Rules};
+use crate::session::{History, Recency, Rules};
 
 struct Kept {
     header: Header,
@@ -16,10 +16,18 @@ struct Kept {
     history: History,
 }
 
+impl Kept {
+    fn active_at(&self) -> i64 {
+        active_at(&self.header, self.history.view().activity.last_time(self.history.log()))
+    }
+}
+
 /// Sessions that were closed, in memory.
 #[derive(Default)]
 pub struct MemoryStorage {
     kept: HashMap<SessionId, Kept>,
+    /// Those of them that are not live again.
+    resting: Recency,
     finished: VecDeque<(Ticket, JobResult)>,
 }
 
@@ -35,6 +43,7 @@ impl MemoryStorage {
             offset: 0,
             rule: "",
         })?;
+        self.resting.remove(kept.active_at(), &id);
         let repaired = (closers > 0).then_some((closers, 0));
         Ok(Box::new(Loaded { header: kept.header.clone(), inherited: kept.inherited, history, repaired }))
     }
@@ -52,7 +61,7 @@ impl MemoryStorage {
         }))
     }
 
-    fn list(&self) -> Vec<StoredInfo> {
+    fn list(&self, page: &ListPage, all: bool) -> Vec<StoredInfo> {
         let info = |kept: &Kept| StoredInfo {
             id: kept.header.id.as_str().to_owned(),
             place: String::new(),
@@ -61,7 +70,10 @@ impl MemoryStorage {
             status: Status::Ok,
             reason: None,
         };
-        self.kept.values().map(info).collect()
+        let behind = page.behind.as_ref().map(|(time, id)| (*time, &**id));
+        let resting = self.resting.behind(behind).filter_map(|id| self.kept.get(id));
+        let shown = |kept: &&Kept| page.with_empty || !kept.history.log().is_empty();
+        resting.filter(shown).take(if all { usize::MAX } else { page.most }).map(info).collect()
     }
 
     fn find(&self, id: &SessionId) -> Option<StoredSummary> {
@@ -85,19 +97,32 @@ impl Storage for MemoryStorage {
                 JobResult::Loaded(self.load(id, Rules { vocabulary: &vocabulary, limits: &limits }))
             }
             Job::Inspect { id, .. } => JobResult::Inspected(self.inspect(id)),
-            Job::List(_, place) => JobResult::Listed(Ok(Listed::new(self.list(), place))),
+            Job::List { place, page, .. } => {
+                let sessions = self.list(&page, place.is_some());
+                JobResult::Listed(Ok(Listed::new(sessions, place)))
+            }
             Job::LookUp(mut place) => {
                 place.look_up();
                 JobResult::LookedUp(place)
             }
-            Job::Publish(..) | Job::Sync(..) | Job::Abandon(_) => JobResult::Kept(Ok(None)),
+            Job::Publish(..) | Job::Sync(..) => JobResult::Kept(Ok(None)),
+            Job::Abandon(id) => {
+                if let Some(kept) = self.kept.get(&id) {
+                    self.resting.insert(kept.active_at(), &id);
+                }
+                JobResult::Kept(Ok(None))
+            }
             Job::Release(session) => {
                 let (header, inherited, history) = session.into_parts();
-                self.kept.insert(header.id.clone(), Kept { header, inherited, history });
+                let (id, kept) = (header.id.clone(), Kept { header, inherited, history });
+                self.resting.insert(kept.active_at(), &id);
+                self.kept.insert(id, kept);
                 JobResult::Kept(Ok(None))
             }
             Job::Delete(id) => {
-                self.kept.remove(&id);
+                if let Some(kept) = self.kept.remove(&id) {
+                    self.resting.remove(kept.active_at(), &id);
+                }
                 JobResult::Deleted(Ok(()))
             }
         };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::header::Header;
 use super::kind::Kind;
 use crate::json::Json;
 
@@ -81,6 +82,12 @@ fn is_closer<'a>(kind: Kind, data: impl FnOnce() -> Json<'a>) -> bool {
 /// Whether the data of a `turn/end` says that a repair or an interrupt wrote it.
 fn is_interrupted(data: Json<'_>) -> bool {
     data.at(&["reason", "kind"]).is_some_and(|kind| kind.is_str("interrupted"))
+}
+
+/// The time that sorts a session in a list, in milliseconds since the Unix epoch: of its last event that is no
+/// `session/title*`, if it has one, else of its creation.
+pub fn active_at(header: &Header, last: Option<i64>) -> i64 {
+    last.unwrap_or_else(|| i64::try_from(header.created_at).unwrap_or(i64::MAX))
 }
 
 /// Types outside the vocabulary that are not marked ignorable: a log loads only where all of them are declared. The

@@ -103,7 +103,14 @@ pub enum Job {
     },
     /// All stored sessions; those that hold other types than these are unsupported. With a place: which of their
     /// working directories are that one, too.
-    List(Vocabulary, Option<Box<SamePlace>>),
+    List {
+        /// The types that this process knows.
+        vocabulary: Vocabulary,
+        /// The place that is asked for.
+        place: Option<Box<SamePlace>>,
+        /// What is asked for: what is certainly not on that page may be left out.
+        page: ListPage,
+    },
     /// Which of the directories that were asked for are that place.
     LookUp(Box<SamePlace>),
     /// Make the file of a session that has events before its first write, or at its first write.
@@ -125,9 +132,11 @@ impl Job {
         match self {
             Self::Publish(id, _) | Self::Sync(id, _) | Self::Delete(id) | Self::Abandon(id) => Some(id),
             Self::Release(session) => Some(session.id()),
-            Self::Find(..) | Self::Load { .. } | Self::Inspect { .. } | Self::List(..) | Self::LookUp(_) => {
-                None
-            }
+            Self::Find(..)
+            | Self::Load { .. }
+            | Self::Inspect { .. }
+            | Self::List { .. }
+            | Self::LookUp(_) => None,
         }
     }
 }
@@ -207,6 +216,17 @@ pub struct Inspected {
     pub problems: Vec<String>,
     /// Its owner, when that is another process.
     pub locked_by: Option<LockedBy>,
+}
+
+/// A page of the list of all sessions, by what sorts it.
+#[derive(Clone, Debug)]
+pub struct ListPage {
+    /// The time in milliseconds and the id behind which it begins.
+    pub behind: Option<(i64, String)>,
+    /// Rows that are needed at most, when no place is asked for.
+    pub most: usize,
+    /// With sessions that hold no event.
+    pub with_empty: bool,
 }
 
 /// What a list is made from.

@@ -7,6 +7,8 @@
 mod append;
 mod boundary;
 mod history;
+mod live;
+mod recency;
 mod refusal;
 mod seed;
 #[allow(clippy::module_inception)]
@@ -16,6 +18,7 @@ mod store;
 pub use append::{AppendBatch, Appended, Candidate, Expect, Rules};
 pub use boundary::{Boundary, OnOpenTurn};
 pub use history::{Admission, History, Limits, Relate, Vocabulary};
+pub use recency::Recency;
 pub use refusal::Refusal;
 pub use seed::{Seed, SeedMeta};
 pub use session::{Ids, InstanceId, Invariants, Moment, Opened, Session, Snapshot};

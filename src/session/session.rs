@@ -8,7 +8,7 @@ use super::history::{History, Relate};
 use super::refusal::Refusal;
 use super::seed::ends_in_marker;
 use crate::json::{Checks, Json, JsonStr, quote};
-use crate::log::{Header, Log, Offset, Seq, SessionId};
+use crate::log::{Header, Log, Offset, Seq, SessionId, active_at};
 use crate::view::View;
 
 /// What the outside world gives to a command: the time, and fresh ids.
@@ -135,6 +135,11 @@ impl Session {
     /// The projections of the whole log.
     pub fn view(&self) -> &View {
         self.history.view()
+    }
+
+    /// The time that sorts it in a list, in milliseconds.
+    pub fn active_at(&self) -> i64 {
+        active_at(&self.header, self.view().activity.last_time(self.history.log()))
     }
 
     /// Its length: the seq that the next event gets.

@@ -1,12 +1,9 @@
 //! The live sessions and the one way to change them.
 
-use std::collections::{BTreeMap, HashMap};
-
-use foldhash::fast::RandomState;
-
 use super::append::{AppendBatch, Appended, Candidate, Expect, Rules};
 use super::boundary::Boundary;
 use super::history::{History, Limits, Relate, Vocabulary};
+use super::live::{LiveSessions, not_found};
 use super::refusal::Refusal;
 use super::seed::{Seed, SeedMeta, plant};
 use super::session::{InstanceId, Invariants, Moment, Opened, Session, Snapshot, close_seed};
@@ -125,7 +122,7 @@ pub enum Outcome {
 /// What the last command began to change; what a command that met a bug has left is taken back by it.
 #[derive(Clone, Copy, Debug)]
 enum Begun {
-    /// It appends to the session of that place in [`Store::order`], from there on.
+    /// It appends to the session of that place among the live ones, from there on.
     Append(u64, Offset),
     /// It made the session of that place live.
     Open(u64),
@@ -140,15 +137,10 @@ pub enum TakenBack {
     Session(Box<Session>),
 }
 
-/// Sessions with their place in [`Store::order`], by id.
-type Live = HashMap<SessionId, (u64, Session), RandomState>;
-
 /// The live sessions.
 #[derive(Debug, Default)]
 pub struct Store {
-    live: Live,
-    order: BTreeMap<u64, SessionId>,
-    opened: u64,
+    live: LiveSessions,
     begun: Option<Begun>,
     vocabulary: Vocabulary,
     limits: Limits,
@@ -177,12 +169,12 @@ impl Store {
 
     /// The live session of that id.
     pub fn session(&self, id: &str) -> Result<&Session, Refusal> {
-        self.live.get(id).map(|(_, session)| session).ok_or_else(|| not_found(id))
+        self.live.get(id).ok_or_else(|| not_found(id))
     }
 
     /// The live session of that id, for what storage decides: retracting unwritten events.
     pub fn session_mut(&mut self, id: &str) -> Result<&mut Session, Refusal> {
-        self.live.get_mut(id).map(|(_, session)| session).ok_or_else(|| not_found(id))
+        self.live.get_mut(id, None).map(|(_, session)| session)
     }
 
     /// The live session of that id and instance.
@@ -194,7 +186,13 @@ impl Store {
 
     /// The live sessions in creation order.
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
-        self.order.values().filter_map(|id| self.live.get(id.as_str()).map(|(_, session)| session))
+        self.live.iter()
+    }
+
+    /// The live sessions as a list shows them, latest activity first; with `key` those behind that time, in
+    /// milliseconds, and id. The cost follows what is taken and the sessions that changed since the last call.
+    pub fn recent(&mut self, key: Option<(i64, &str)>) -> impl Iterator<Item = &Session> {
+        self.live.recent(key)
     }
 
     /// Sessions live now.
@@ -234,13 +232,13 @@ impl Store {
     pub fn take_back(&mut self) -> Option<TakenBack> {
         match self.begun.take()? {
             Begun::Append(place, from) => {
-                let id = self.order.get(&place)?.clone();
-                let (_, session) = self.live.get_mut(&id)?;
+                let id = self.live.at(place)?.clone();
+                let (_, session) = self.live.get_mut(id.as_str(), None).ok()?;
                 session.history.cut_and_refold(from);
                 Some(TakenBack::Events(id, from))
             }
             Begun::Open(place) => {
-                let id = self.order.get(&place)?.clone();
+                let id = self.live.at(place)?.clone();
                 self.close(id.as_str()).ok().map(|session| TakenBack::Session(Box::new(session)))
             }
         }
@@ -287,7 +285,7 @@ impl Store {
         moment: &mut Moment<'_>,
     ) -> Result<(Appended, &Session), Refusal> {
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
-        let (at, session) = live(&mut self.live, place.session, place.instance)?;
+        let (at, session) = self.live.get_mut(place.session, place.instance)?;
         self.begun = Some(Begun::Append(at, session.next_seq()));
         Ok((session.append(candidate, place.expect, moment, rules)?, session))
     }
@@ -300,7 +298,7 @@ impl Store {
         moment: &mut Moment<'_>,
     ) -> Result<AppendBatch, Refusal> {
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
-        let (at, session) = live(&mut self.live, place.session, place.instance)?;
+        let (at, session) = self.live.get_mut(place.session, place.instance)?;
         if batch.len() > self.limits.max_batch_events {
             return Err(Refusal::limit("maxBatchEvents", self.limits.max_batch_events as u64));
         }
@@ -310,7 +308,7 @@ impl Store {
 
     fn interrupt(&mut self, interrupt: Interrupt<'_>, moment: &mut Moment<'_>) -> Result<Outcome, Refusal> {
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
-        let (at, session) = live(&mut self.live, interrupt.session, interrupt.instance)?;
+        let (at, session) = self.live.get_mut(interrupt.session, interrupt.instance)?;
         let first = session.next_seq();
         self.begun = Some(Begun::Append(at, first));
         let count = session.history.close_turn(Some(moment.now), rules)?;
@@ -328,7 +326,7 @@ impl Store {
         };
         self.check_free(&child)?;
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
-        let (_, parent) = live(&mut self.live, fork.of.session, fork.of.instance)?;
+        let (_, parent) = self.live.get_mut(fork.of.session, fork.of.instance)?;
         let mut history = parent.history.fork(length);
         close_seed(&mut history, moment.now, rules)?;
         let header = Header {
@@ -370,7 +368,7 @@ impl Store {
         loop {
             let id = SessionId::new(&moment.ids.session_id())
                 .map_err(|error| Refusal::Invalid(error.to_string()))?;
-            if !self.live.contains_key(&id) {
+            if self.live.get(id.as_str()).is_none() {
                 return Ok(id);
             }
         }
@@ -378,7 +376,7 @@ impl Store {
 
     /// Whether an id may be given to a new session, and one more may be live.
     pub fn check_free(&self, id: &SessionId) -> Result<(), Refusal> {
-        if let Some((_, session)) = self.live.get(id) {
+        if let Some(session) = self.live.get(id.as_str()) {
             return Err(Refusal::AlreadyExists {
                 id: id.clone(),
                 live: true,
@@ -396,37 +394,17 @@ impl Store {
     fn open(&mut self, opened: Opened, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
         let id = opened.header.id.clone();
         let instance = InstanceId(moment.ids.instance_id().into());
-        let order = self.opened;
-        self.opened += 1;
-        self.begun = Some(Begun::Open(order));
-        self.order.insert(order, id.clone());
-        self.live.insert(id.clone(), (order, Session::open(opened, instance)));
+        self.begun = Some(Begun::Open(self.live.next_place()));
+        self.live.insert(Session::open(opened, instance));
         Ok(id)
     }
 
     fn close(&mut self, id: &str) -> Result<Session, Refusal> {
-        let (order, session) = self.live.remove(id).ok_or_else(|| not_found(id))?;
-        self.order.remove(&order);
-        Ok(session)
+        self.live.remove(id)
     }
 }
 
 /// Shows the message ids of a log to the source of ids. A fork's are its parent's.
 fn see_ids(history: &History, moment: &mut Moment<'_>) {
     moment.ids.seen(&mut history.log().iter().filter_map(|event| message_id(event.kind(), event.data())));
-}
-
-fn not_found(id: &str) -> Refusal {
-    Refusal::NotFound(id.chars().take(300).collect())
-}
-
-/// A live session and its place.
-fn live<'s>(
-    sessions: &'s mut Live,
-    id: &str,
-    instance: Option<&str>,
-) -> Result<(u64, &'s mut Session), Refusal> {
-    let (at, session) = sessions.get_mut(id).ok_or_else(|| not_found(id))?;
-    session.check_instance(instance)?;
-    Ok((*at, session))
 }

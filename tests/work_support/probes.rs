@@ -7,13 +7,6 @@ const TIMES: u64 = 3;
 /// Requests that are counted together, so that what happens now and then counts.
 const MANY: u64 = 2_048;
 
-/// What is known to grow, and why that is meant so.
-pub const GROWING: [(&str, &str); 3] = [
-    ("list a page", "every stored session is looked at, and all are sorted by their last event"),
-    ("events of a type that is not there", "a filter reads what it passes over"),
-    ("info with open calls", "each call without a result is looked at for the warnings"),
-];
-
 fn with_session(session: &str, event: &str) -> String {
     format!(r#"{{"sessionId":"{session}",{}"#, &event[1..])
 }

@@ -371,7 +371,7 @@ impl Storage for JsonlStorage {
                     Message::Done(ticket, JobResult::Found(read::find(shared, &id, facts)))
                 });
             }
-            Job::List(vocabulary, place) => {
+            Job::List { vocabulary, place, .. } => {
                 let broken = Message::Done(ticket, JobResult::Listed(Err(StorageError::Bug)));
                 self.away(broken, move |shared| {
                     let sessions = read::list(shared, &vocabulary);

@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 
 use crate::json::{Json, quote};
-use crate::log::Header;
+use crate::log::{Header, active_at};
 use crate::rpc::ambient::iso8601;
 use crate::rpc::connection::Dialect;
 use crate::rpc::error::{Code, WireError};
@@ -18,7 +17,7 @@ use crate::rpc::paths::SamePlace;
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Face, ListResult, SessionInfo, Status};
 use crate::rpc::service::{Answer, Service, Stop, bad_param};
-use crate::rpc::storage::{Job, JobResult, ListFacts, Listed, StoredInfo};
+use crate::rpc::storage::{Job, JobResult, ListFacts, ListPage, Listed, StoredInfo};
 use crate::session::Session;
 
 /// A session with the key that sorts it: time of the last event that is no title, else creation.
@@ -50,28 +49,34 @@ impl Service {
             let rows = rows.filter(|info| is_there(info, place.as_deref()));
             return Ok(self.list_face(ListResult { sessions: rows.collect(), next_cursor: None }));
         }
+        let limit =
+            usize::try_from(params.limit.unwrap_or(self.settings.wire.page_entries)).unwrap_or(usize::MAX);
+        let page = ListPage {
+            behind: cursor.as_ref().map(|(time, id, _)| (*time, id.clone())),
+            // One more tells that there are more.
+            most: limit.saturating_add(1),
+            with_empty: params.include_empty == Some(true),
+        };
         let vocabulary = self.store.vocabulary().clone();
-        let Listed { sessions: stored, place } = match self.wait_for(|| Job::List(vocabulary, place))? {
+        let job = || Job::List { vocabulary, place, page: page.clone() };
+        let Listed { sessions: stored, place } = match self.wait_for(job)? {
             JobResult::Listed(listed) => listed?,
             _ => return Err(no_list()),
         };
-        let matches = |info: &SessionInfo| is_there(info, place.as_deref());
-        let mut rows: HashMap<(String, String), Row> = stored
+        let shown = |row: &Row| (page.with_empty || !row.empty) && is_there(&row.info, place.as_deref());
+        // Where a session is live, what is stored of it is older.
+        let mut rows: Vec<Row> = stored
             .into_iter()
-            .map(|info| ((info.id.clone(), info.place.clone()), stored_row(info)))
+            .filter(|info| !(info.place.is_empty() && self.store.session(&info.id).is_ok()))
+            .map(stored_row)
+            .filter(shown)
             .collect();
-        for session in self.store.sessions() {
-            rows.insert((session.id().as_str().to_owned(), String::new()), live_row(session));
-        }
-        let include_empty = params.include_empty == Some(true);
-        let mut rows: Vec<Row> =
-            rows.into_values().filter(|row| (include_empty || !row.empty) && matches(&row.info)).collect();
-        rows.sort_by(|a, b| key(b).cmp(&key(a)));
         if let Some((time, id, place)) = &cursor {
             rows.retain(|row| key(row) < (*time, id, Reverse(place)));
         }
-        let limit =
-            usize::try_from(params.limit.unwrap_or(self.settings.wire.page_entries)).unwrap_or(usize::MAX);
+        let behind = page.behind.as_ref().map(|(time, id)| (*time, &**id));
+        rows.extend(self.store.recent(behind).map(live_row).filter(shown).take(page.most));
+        rows.sort_by(|a, b| key(b).cmp(&key(a)));
         let fitting = self.fitting(&rows, limit);
         let more = rows.len() > fitting;
         rows.truncate(fitting);
@@ -158,7 +163,7 @@ fn stored_row(stored: StoredInfo) -> Row {
 }
 
 fn row(header: &Header, facts: &ListFacts) -> Row {
-    let time = facts.last_time.unwrap_or_else(|| i64::try_from(header.created_at).unwrap_or(i64::MAX));
+    let time = active_at(header, facts.last_time);
     let info = SessionInfo {
         cwd: header.cwd.clone(),
         title: facts.title.clone(),

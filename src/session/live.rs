@@ -1,0 +1,109 @@
+//! The live sessions: by id, in the order of creation, and by their latest activity.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use foldhash::fast::RandomState;
+
+use super::recency::Recency;
+use super::refusal::Refusal;
+use super::session::Session;
+use crate::log::SessionId;
+
+#[derive(Debug)]
+struct Entry {
+    /// Counted in the order of creation.
+    place: u64,
+    session: Session,
+    /// The time under which it stands in [`LiveSessions::recency`]; none while it is among the moved.
+    listed: Option<i64>,
+}
+
+/// The live sessions of a store.
+#[derive(Debug, Default)]
+pub(super) struct LiveSessions {
+    by_id: HashMap<SessionId, Entry, RandomState>,
+    order: BTreeMap<u64, SessionId>,
+    opened: u64,
+    /// What a list shows, but for those that have changed since the last one: appends pay nothing for it.
+    recency: Recency,
+    moved: BTreeSet<u64>,
+}
+
+impl LiveSessions {
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&Session> {
+        self.by_id.get(id).map(|entry| &entry.session)
+    }
+
+    /// The session of that id and instance, to be changed, and its place.
+    pub(super) fn get_mut(
+        &mut self,
+        id: &str,
+        instance: Option<&str>,
+    ) -> Result<(u64, &mut Session), Refusal> {
+        let Entry { place, session, listed } = self.by_id.get_mut(id).ok_or_else(|| not_found(id))?;
+        session.check_instance(instance)?;
+        if let Some(time) = listed.take() {
+            self.recency.remove(time, session.id());
+            self.moved.insert(*place);
+        }
+        Ok((*place, session))
+    }
+
+    /// The id of the session of that place.
+    pub(super) fn at(&self, place: u64) -> Option<&SessionId> {
+        self.order.get(&place)
+    }
+
+    /// The place that the next one gets.
+    pub(super) fn next_place(&self) -> u64 {
+        self.opened
+    }
+
+    pub(super) fn insert(&mut self, session: Session) {
+        let (id, place) = (session.id().clone(), self.opened);
+        self.opened += 1;
+        self.order.insert(place, id.clone());
+        self.moved.insert(place);
+        self.by_id.insert(id, Entry { place, session, listed: None });
+    }
+
+    pub(super) fn remove(&mut self, id: &str) -> Result<Session, Refusal> {
+        let Entry { place, session, listed } = self.by_id.remove(id).ok_or_else(|| not_found(id))?;
+        self.order.remove(&place);
+        self.moved.remove(&place);
+        if let Some(time) = listed {
+            self.recency.remove(time, session.id());
+        }
+        Ok(session)
+    }
+
+    /// In the order of creation.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Session> {
+        self.order.values().filter_map(|id| self.get(id.as_str()))
+    }
+
+    /// Latest activity first; with `key` those behind that time and id.
+    pub(super) fn recent(&mut self, key: Option<(i64, &str)>) -> impl Iterator<Item = &Session> {
+        for place in std::mem::take(&mut self.moved) {
+            let entry = self.order.get(&place).and_then(|id| self.by_id.get_mut(id));
+            if let Some(Entry { session, listed, .. }) = entry {
+                let time = session.active_at();
+                self.recency.insert(time, session.id());
+                *listed = Some(time);
+            }
+        }
+        self.recency.behind(key).filter_map(|id| self.get(id))
+    }
+}
+
+pub(super) fn not_found(id: &str) -> Refusal {
+    Refusal::NotFound(id.chars().take(300).collect())
+}
