@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::Value;
 use sessiond::json::Json;
-use sessiond::log::{Offset, read_event};
+use sessiond::log::{Offset, Seq, read_event};
 use sessiond::rpc::WireError;
 use sessiond::session::{
     Candidate, Command, Expect, History, Interrupt, Invariants, Limits, OnOpenTurn, Outcome, Refusal,
@@ -290,6 +290,46 @@ proptest! {
         prop_assert_eq!(bench.seen("kid").nodes, bench.seen("twin").nodes);
     }
 
+    /// A fork leaves its parent's states of what lies beyond the boundary behind, and a log that was cut its own: the
+    /// past that grows there instead is told of by its own events.
+    #[test]
+    fn what_grows_behind_a_cut_has_its_own_past(
+        enforce: bool, before in acts(100), boundary: u16, keep: u16, after in acts(100), again in acts(60)
+    ) {
+        let mut bench = bench();
+        bench.create("s", Making { invariants: mode(enforce), ..Making::default() }).unwrap();
+        let go_on = |bench: &mut Bench, id: &str, acts: Vec<Act>| {
+            for act in acts {
+                let event = event_of(act, bench.session(id));
+                let _ = bench.append(id, &event);
+            }
+        };
+        let assert_past = |bench: &Bench, id: &str| {
+            let log = bench.session(id).history().log();
+            let mut view = View::default();
+            for event in log.iter() {
+                assert_eq!(seen_at(bench, id, event.seq().get()), Seen::of(log, event.seq().before(), &view));
+                view.follow(event);
+            }
+            assert_eq!(bench.seen(id), Seen::of(log, log.len(), &view));
+        };
+        go_on(&mut bench, "s", before);
+        if let Some(last) = bench.session("s").next_seq().last() {
+            let boundary = (u64::from(boundary) % last.after().get()).to_string();
+            bench.fork("s", None, Some(&boundary), Some("kid"), OnOpenTurn::Clip).unwrap();
+        } else {
+            bench.fork("s", None, None, Some("kid"), OnOpenTurn::Clip).unwrap();
+        }
+        go_on(&mut bench, "kid", after);
+        assert_past(&bench, "kid");
+        for id in ["s", "kid"] {
+            let length = bench.session(id).next_seq().get();
+            bench.store.session_mut(id).unwrap().retract(offset(u64::from(keep) % (length + 1)));
+            go_on(&mut bench, id, again.clone());
+            assert_past(&bench, id);
+        }
+    }
+
     #[test]
     fn an_interrupt_closes_the_turn(enforce: bool, acts in acts(60)) {
         let mut bench = bench();
@@ -405,6 +445,47 @@ proptest! {
             prop_assert!(bench.append_at("s", &spaced, Some(at as u64)).unwrap().duplicate);
         }
         prop_assert_eq!(bench.seen("s"), seen);
+    }
+}
+
+/// The states that a log keeps for looks at its past are its own: a child that has outgrown its parent by far tells
+/// nothing of what the parent did behind the boundary, at whatever length it is asked.
+#[test]
+fn a_child_outgrows_its_parent() {
+    let mut bench = bench();
+    bench.create("s", Making { invariants: Invariants::Off, ..Making::default() }).unwrap();
+    let message = Event::new("user/message", user(1)).op("\"append\"");
+    let note = Event::new("todo/write", r#"{"todos":[]}"#);
+    let go_on = |bench: &mut Bench, id: &str, event: &Event, count: usize| {
+        bench.batch(id, &vec![event.clone(); count], None).unwrap();
+    };
+    go_on(&mut bench, "s", &message, 1_200);
+    for boundary in [0, 3, 9, 40, 200, 505, 511, 512, 700] {
+        bench.fork("s", None, Some(&boundary.to_string()), Some("kid"), OnOpenTurn::Reject).unwrap();
+        let nodes = |bench: &Bench, at: u64| {
+            bench
+                .session("kid")
+                .history()
+                .view_at(offset(at))
+                .surface
+                .nodes()
+                .map(Seq::get)
+                .collect::<Vec<_>>()
+        };
+        let inherited: Vec<u64> = (0..=boundary).collect();
+        go_on(&mut bench, "kid", &note, 3_000);
+        for at in boundary + 1..=bench.session("kid").next_seq().get() {
+            assert_eq!(nodes(&bench, at), inherited, "of {at} events, forked behind event {boundary}");
+        }
+        // Cut and grown anew, it is the same.
+        let cut = boundary + 60;
+        bench.store.session_mut("kid").unwrap().retract(offset(cut));
+        go_on(&mut bench, "kid", &message, 1_500);
+        for at in (cut..=bench.session("kid").next_seq().get()).step_by(7) {
+            let own: Vec<u64> = inherited.iter().copied().chain(cut..at).collect();
+            assert_eq!(nodes(&bench, at), own, "of {at} events, cut after {cut}");
+        }
+        bench.close("kid");
     }
 }
 

@@ -171,6 +171,7 @@ impl History {
         }
         let (seq, fresh) = self.log.push(&draft, time);
         if fresh || seq.get() % CHECKPOINT_EVENTS == 0 {
+            debug_assert!(self.checkpoints.last().is_none_or(|(offset, _)| *offset <= seq.before()));
             self.checkpoints.push_back((seq.before(), Arc::new(self.view.clone())));
         }
         if let Some(event) = self.log.get(seq) {
