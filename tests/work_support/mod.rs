@@ -150,6 +150,9 @@ impl Bench {
             self.ask("session/new", &format!(r#"{{"sessionId":"s{n}","invariants":"off"}}"#));
             let params = format!(r#"{{"sessionId":"s{n}",{}"#, &note()[1..]);
             self.ask("session/append", &params);
+            if n % 2 == 1 {
+                self.ask("session/close", &format!(r#"{{"sessionId":"s{n}"}}"#));
+            }
         }
     }
 }

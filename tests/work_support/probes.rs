@@ -121,8 +121,14 @@ impl Bench {
         self.ok(meter, "events in the middle", "session/events", &page);
         let page = format!(r#"{{"sessionId":"log","toSeq":{middle},"reverse":true,"limit":10}}"#);
         self.ok(meter, "events in reverse", "session/events", &page);
-        let page = r#"{"sessionId":"few","types":["turn/start"],"limit":10}"#;
-        self.ok(meter, "events of a type that is not there", "session/events", page);
+        for (name, of_type) in
+            [("is not there", "todo/write"), ("is rare", "user/message"), ("has no kind", "x/y")]
+        {
+            let page = format!(r#"{{"sessionId":"few","types":["{of_type}"],"limit":10}}"#);
+            self.ok(meter, &format!("events of a type that {name}"), "session/events", &page);
+            let back = page.replace('}', r#","reverse":true}"#);
+            self.ok(meter, &format!("events of a type that {name}, in reverse"), "session/events", &back);
+        }
         let page = format!(r#"{{"sessionId":"log","fromSeq":{middle},"limit":10}}"#);
         self.ok(meter, "inspect in the middle", "session/inspect", &page);
         let length = self.info("log", "surfaceLength");
