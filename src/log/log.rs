@@ -137,9 +137,21 @@ impl Log {
     }
 
     /// The events from `from` up to, not including, `to`, by the segments that hold them; both ends are cut to the log.
-    pub fn runs(&self, from: Offset, to: Offset) -> Runs<'_> {
-        let end = to.min(self.len());
-        Runs { log: self, next: from.min(end), end }
+    pub fn runs(&self, from: Offset, to: Offset) -> impl DoubleEndedIterator<Item = Run<'_>> {
+        let to = to.min(self.len());
+        let from = from.min(to);
+        // Offsets rise along the parts: these are the first that ends behind `from` and the first that begins at `to`.
+        let index = |offset: Offset| self.parts.binary_search_by(|part| part.segment.first().cmp(&offset));
+        let first = index(from).unwrap_or_else(|after| after.saturating_sub(1));
+        let last = index(to).unwrap_or_else(|after| after).max(first);
+        let parts = self.parts.focus().narrow(first..last).into_iter();
+        let runs = parts.map(|part| (&*part.segment, part.count)).chain([(&self.tail, self.tail.len())]);
+        runs.filter_map(move |(segment, count)| {
+            let start = segment.first();
+            let (from, to) = (from.max(start), to.min(start.plus(u64::from(count))));
+            let at = |offset: Offset| (offset.get() - start.get()) as u32;
+            (from < to).then(|| Run::new(segment, at(from), at(to)))
+        })
     }
 
     /// The lines of `from..to` in contiguous runs, each line ended by `\n`.
@@ -245,45 +257,3 @@ impl DoubleEndedIterator for Range<'_> {
 }
 
 impl ExactSizeIterator for Range<'_> {}
-
-/// Iterator over the segments' parts of a range, from both ends.
-pub struct Runs<'a> {
-    log: &'a Log,
-    next: Offset,
-    end: Offset,
-}
-
-impl<'a> Runs<'a> {
-    /// What lies in the segment that holds `seq`, which is within the range, with its bounds.
-    fn around(&self, seq: Seq) -> Option<(Run<'a>, Offset, Offset)> {
-        let (segment, count) = self.log.run_at(seq)?;
-        let first = segment.first();
-        let (from, to) = (self.next.max(first), self.end.min(first.plus(u64::from(count))));
-        let at = |offset: Offset| (offset.get() - first.get()) as u32;
-        Some((Run::new(segment, at(from), at(to)), from, to))
-    }
-}
-
-impl<'a> Iterator for Runs<'a> {
-    type Item = Run<'a>;
-
-    fn next(&mut self) -> Option<Run<'a>> {
-        if self.next >= self.end {
-            return None;
-        }
-        let (run, _, to) = self.around(self.next.next())?;
-        self.next = to;
-        Some(run)
-    }
-}
-
-impl DoubleEndedIterator for Runs<'_> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        if self.next >= self.end {
-            return None;
-        }
-        let (run, from, _) = self.around(self.end.last()?)?;
-        self.end = from;
-        Some(run)
-    }
-}

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -64,13 +65,12 @@ impl Service {
             _ => return Err(no_list()),
         };
         let shown = |row: &Row| (page.with_empty || !row.empty) && is_there(&row.info, place.as_deref());
-        // Where a session is live, what is stored of it is older.
-        let mut rows: Vec<Row> = stored
-            .into_iter()
-            .filter(|info| !(info.place.is_empty() && self.store.session(&info.id).is_ok()))
-            .map(stored_row)
-            .filter(shown)
-            .collect();
+        // One for each id and place; where a session is live, what is stored of it is older.
+        let stored: HashMap<_, _> =
+            stored.into_iter().map(|info| ((info.id.clone(), info.place.clone()), info)).collect();
+        let is_live = |info: &StoredInfo| info.place.is_empty() && self.store.session(&info.id).is_ok();
+        let stored = stored.into_values().filter(|info| !is_live(info));
+        let mut rows: Vec<Row> = stored.map(stored_row).filter(shown).collect();
         if let Some((time, id, place)) = &cursor {
             rows.retain(|row| key(row) < (*time, id, Reverse(place)));
         }
