@@ -1,7 +1,5 @@
 //! Which types a run of events holds, so that who looks for some types passes over what has none of them.
 
-use std::collections::HashSet;
-
 use super::event::Event;
 use super::kind::Kind;
 use crate::json::JsonStr;
@@ -64,7 +62,8 @@ impl HeldTypes {
 #[derive(Clone, Debug, Default)]
 pub struct TypeSet<'a> {
     kinds: Kinds,
-    names: HashSet<&'a str>,
+    /// Those that go by name, sorted.
+    names: Vec<&'a str>,
 }
 
 impl<'a> TypeSet<'a> {
@@ -73,10 +72,11 @@ impl<'a> TypeSet<'a> {
         let mut types = Self::default();
         for name in names {
             match Kind::of(name) {
-                kind if goes_by_name(kind) => drop(types.names.insert(name)),
+                kind if goes_by_name(kind) => types.names.push(name),
                 kind => types.kinds.add(kind),
             }
         }
+        types.names.sort_unstable();
         types
     }
 
@@ -91,7 +91,7 @@ impl<'a> TypeSet<'a> {
     }
 
     fn has_name(&self, text: JsonStr<'_>) -> bool {
-        !self.names.is_empty() && text.decode().is_some_and(|name| self.names.contains(&*name))
+        !self.names.is_empty() && text.decode().is_some_and(|name| self.names.binary_search(&&*name).is_ok())
     }
 
     /// Whether an event of one of them may be among those.

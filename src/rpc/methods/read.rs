@@ -109,16 +109,16 @@ fn fill_by_type<'l>(
 ) -> Option<Seq> {
     let mut looked_at = 0;
     for mut run in runs {
-        let passed_over = types.is_some_and(|types| !run.may_have(types));
+        if types.is_some_and(|types| !run.may_have(types)) && looked_at < MAX_SCANNED {
+            looked_at += 1;
+            continue;
+        }
         while let Some(event) = step(&mut run) {
-            let wanted = || types.is_none_or(|types| types.has(event));
-            if looked_at >= MAX_SCANNED || (!passed_over && wanted() && !page.push(event.line())) {
+            let wanted = types.is_none_or(|types| types.has(event));
+            if looked_at >= MAX_SCANNED || (wanted && !page.push(event.line())) {
                 return Some(event.seq());
             }
             looked_at += 1;
-            if passed_over {
-                break;
-            }
         }
     }
     None
