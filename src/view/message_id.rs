@@ -21,16 +21,6 @@ impl IdGap {
         Self { at: start + 1, empty: message.members().next().is_none() }
     }
 
-    /// Bytes of the data's text before the new member: up to and with the message's `{`.
-    pub fn offset(self) -> usize {
-        self.at
-    }
-
-    /// Whether the message has no other member, so that no comma follows the new one.
-    pub fn empty(self) -> bool {
-        self.empty
-    }
-
     /// The data's text with `"id":"…"` written into the gap.
     pub fn splice(self, data: &str, id: &str) -> String {
         let (before, after) = data.split_at_checked(self.at).unwrap_or((data, ""));
