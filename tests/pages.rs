@@ -122,7 +122,7 @@ fn type_at(seq: u64) -> String {
         70_000 => "x/once".to_owned(),
         _ if seq % 20_000 == 19_999 => "plan/mode".to_owned(),
         _ if (100_000..100_100).contains(&seq) => format!("x/{seq}"),
-        _ if seq % 1_000 == 0 => "turn/start".to_owned(),
+        _ if seq.is_multiple_of(1_000) => "turn/start".to_owned(),
         _ => "x/note".to_owned(),
     }
 }
