@@ -9,23 +9,12 @@ mod dur_support;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dur_support::bench::Bench;
-use dur_support::local::{Local, runtime};
-use dur_support::process::Answer;
+use dur_support::bench::{Bench, refusal};
+use dur_support::local::runtime;
 use dur_support::{Said, append, entry, is_whole, note, said};
 use serde_json::{Value, json};
 use sessiond::disk::fault::{Effect, Op};
 use tokio::runtime::Runtime;
-
-fn refusal(answer: Answer) -> Value {
-    let error = answer.expect_err("a refusal");
-    assert_eq!(
-        (&error["code"], &error["data"]["code"]),
-        (&json!(-31023), &json!("STORAGE_FAILED")),
-        "{error}"
-    );
-    error["data"].clone()
-}
 
 #[test]
 fn a_failed_write_refuses_its_appends_and_changes_nothing() {
@@ -192,82 +181,6 @@ fn a_close_lets_go_of_a_log_that_another_program_changed() {
 }
 
 #[test]
-fn a_delete_that_fails_half_way_is_gone_on_with_or_closed() {
-    let runtime = runtime();
-    let places = [
-        (Op::Unlink, 0),
-        (Op::SyncDir, 0),
-        (Op::ListDir, 0),
-        (Op::Unlink, 1),
-        (Op::RemoveDir, 0),
-        (Op::SyncDir, 1),
-        (Op::Stat, 0),
-        (Op::Stat, 1),
-    ];
-    let s = || json!({"sessionId": "s"});
-    // A log that waits to be mended, and one that has nothing left to do.
-    for (op, skip) in places {
-        for mended in [false, true] {
-            for then in ["session/close", "session/delete", "the end", "session/flush", "session/append"] {
-                let context = format!("{op:?}+{skip}, mended {mended}, {then}");
-                let mut bench = torn(&runtime, b"{\"type\"", false);
-                bench.local.ok("session/load", s());
-                if mended {
-                    bench.local.ok("session/append", append("s", &note(2)));
-                }
-                bench.faults.fail(Some(op), skip, Effect::Errno("EIO"));
-                let refused = refusal(bench.local.call("session/delete", s()));
-                let gone = bench.log("s").is_none();
-                assert_eq!(
-                    (&refused["errno"], &refused["committed"]),
-                    (&json!("EIO"), &json!(gone)),
-                    "{context}"
-                );
-                bench.faults.clear();
-                // Until it is let go of it can be read.
-                assert_eq!(bench.local.events("s").len(), 3 + usize::from(mended), "{context}");
-                let request = if then == "session/append" { append("s", &note(3)) } else { s() };
-                match then {
-                    "the end" => {}
-                    "session/flush" | "session/append" if gone => {
-                        let refused = refusal(bench.local.call(then, request));
-                        assert_eq!(
-                            (&refused["reason"], &refused["committed"]),
-                            (&json!("deleted"), &json!(false))
-                        );
-                        bench.local.ok("session/delete", s());
-                    }
-                    _ => drop(bench.local.ok(then, request)),
-                }
-                bench = bench.restart(false);
-                let stays = !gone && then != "session/delete";
-                assert_eq!(bench.log("s").is_some(), stays, "{context}");
-                bench.local.ok("session/delete", s());
-                let left = bench.disk.paths().into_iter().find(|path| path.to_str().unwrap().contains("/s/"));
-                assert_eq!(left, None, "{context}");
-            }
-        }
-    }
-}
-
-#[test]
-fn a_delete_of_a_lost_log_leaves_alone_who_has_its_name_now() {
-    let runtime = runtime();
-    let mut bench = Bench::new(&runtime);
-    bench.local.ok("session/new", json!({"sessionId": "s"}));
-    bench.local.ok("session/append", append("s", &note(0)));
-    let path = bench.disk.paths().into_iter().find(|path| path.ends_with("s/session.jsonl")).unwrap();
-    sessiond::disk::fs::FileSystem::unlink(&bench.disk, &path).unwrap();
-    let mut other = Local::new(Arc::new(bench.disk.clone()), &runtime);
-    other.ok("session/new", json!({"sessionId": "s"}));
-    other.ok("session/append", append("s", &note(1)));
-    bench.local.ok("session/delete", json!({"sessionId": "s"}));
-    other.ok("session/append", append("s", &note(2)));
-    other.ok("session/close", json!({"sessionId": "s"}));
-    assert_eq!(bench.stored("s"), [note(1), note(2)]);
-}
-
-#[test]
 fn a_name_that_is_in_doubt_is_settled_by_a_later_sync() {
     let runtime = runtime();
     let mut bench = Bench::new(&runtime);
@@ -368,22 +281,6 @@ fn a_first_append_or_a_fork_that_cannot_be_stored_leaves_no_session_behind() {
     }
 }
 
-/// A log that ends with a torn record, and in an open turn.
-fn torn(runtime: &Arc<Runtime>, tail: &[u8], missing_newline: bool) -> Bench {
-    let mut bench = Bench::new(runtime);
-    bench.local.ok("session/new", json!({"sessionId": "s"}));
-    bench.local.ok("session/append", append("s", &("turn/start".to_owned(), json!({"turn": 1}))));
-    bench.local.ok("session/append", append("s", &note(1)));
-    bench = bench.restart(true);
-    let path = bench.disk.paths().into_iter().find(|path| path.ends_with("s/session.jsonl")).unwrap();
-    let file = sessiond::disk::fs::FileSystem::open_append(&bench.disk, &path).unwrap();
-    if missing_newline {
-        file.set_len(bench.disk.content(&path).unwrap().len() as u64 - 1).unwrap();
-    }
-    sessiond::disk::fs::File::append(file.as_ref(), tail).unwrap();
-    bench
-}
-
 #[test]
 fn a_repair_that_fails_half_way_is_gone_on_with() {
     let runtime = runtime();
@@ -414,7 +311,7 @@ fn mend(
     first: &str,
     durable: bool,
 ) -> bool {
-    let mut bench = torn(runtime, tail, missing);
+    let mut bench = Bench::torn(runtime, tail, missing);
     let context = format!("{tail:?} {op:?}+{skip} {first} {durable}");
     bench.local.ok("session/load", json!({"sessionId": "s"}));
     bench.faults.fail(Some(op), skip, Effect::Errno("ENOSPC"));

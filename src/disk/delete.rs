@@ -5,8 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::find::{find_all, find_emptied, is_absent};
-use super::fs::{File, FileSystem, what_helps};
+use super::find::{find_all, is_absent};
+use super::fs::{File, FileKind, FileSystem, what_helps};
 use super::lock::{Holder, Lock, LockError};
 use super::paths::{Encoding, LogPath, OWNER_FILE};
 use super::summary::SUMMARY_FILE;
@@ -36,32 +36,43 @@ pub enum DeleteError {
 /// # Errors
 /// [`DeleteError`]; after it the same call may be made again.
 pub fn delete(fs: &Arc<dyn FileSystem>, id: &SessionId, me: Holder) -> Result<bool, DeleteError> {
-    let logs = find_all(fs.as_ref(), id).map_err(DeleteError::Io)?;
-    if logs.is_empty() {
-        for log in find_emptied(fs.as_ref(), id).map_err(DeleteError::Io)? {
-            remove_rest(fs.as_ref(), &log, None).map_err(DeleteError::Unfinished)?;
+    let traces = find_all(fs.as_ref(), id).map_err(DeleteError::Io)?;
+    let mut gone = false;
+    for log in &traces.logs {
+        match delete_log(fs, log, me) {
+            Ok(()) => gone = true,
+            Err(DeleteError::Io(error)) if gone => return Err(DeleteError::Unfinished(error)),
+            Err(error) => return Err(error),
         }
     }
-    for (index, log) in logs.iter().enumerate() {
-        let begun = |error| if index == 0 { DeleteError::Io(error) } else { DeleteError::Unfinished(error) };
-        let lock = match Lock::try_acquire(fs, &log.log(), me) {
-            Ok(lock) => Some(lock),
-            Err(LockError::Io(error)) if is_absent(&error) => None,
-            Err(LockError::Io(error)) if index > 0 => return Err(DeleteError::Unfinished(error)),
-            // A directory, link or pipe under that name: nothing that anybody could hold open as a log.
-            Err(LockError::Io(error)) if !is_regular(fs.as_ref(), log) => {
-                drop(error);
-                None
-            }
-            Err(error) => return Err(error.into()),
-        };
-        unlink(fs.as_ref(), log.log()).map_err(begun)?;
-        let ours = lock.as_ref().map(|lock| lock.file().as_ref());
-        remove_files(fs.as_ref(), log, ours).map_err(DeleteError::Unfinished)?;
-        drop(lock);
-        remove_dir(fs.as_ref(), log).map_err(DeleteError::Unfinished)?;
+    for log in &traces.emptied {
+        remove_rest(fs.as_ref(), log, None).map_err(DeleteError::Unfinished)?;
     }
-    Ok(!logs.is_empty())
+    // There may be one more; what may not be looked into is nobody's here.
+    match traces.unseen {
+        Some(error) if !gone => Err(DeleteError::Io(error)),
+        Some(error) if error.kind() != io::ErrorKind::PermissionDenied => Err(DeleteError::Unfinished(error)),
+        _ => Ok(gone),
+    }
+}
+
+/// Removes one log and what lies beside it. One that has gone meanwhile is somebody else's doing, and what has got its
+/// name since is another session.
+fn delete_log(fs: &Arc<dyn FileSystem>, log: &LogPath, me: Holder) -> Result<(), DeleteError> {
+    match Lock::try_acquire(fs, &log.log(), me) {
+        Ok(lock) => {
+            remove_locked(fs.as_ref(), log, lock.file().as_ref())?;
+            drop(lock);
+            remove_dir(fs.as_ref(), log).map_err(DeleteError::Unfinished)
+        }
+        Err(LockError::Io(error)) if is_absent(&error) => Ok(()),
+        // A directory, link or pipe under that name: nothing that anybody could hold open as a log.
+        Err(LockError::Io(_)) if is_odd(fs.as_ref(), log) => {
+            unlink(fs.as_ref(), log.log()).map_err(DeleteError::Io)?;
+            remove_rest(fs.as_ref(), log, None).map_err(DeleteError::Unfinished)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Removes the session whose log this process has open and locked as `file`, and nothing else: what has got its name
@@ -72,14 +83,24 @@ pub fn delete(fs: &Arc<dyn FileSystem>, id: &SessionId, me: Holder) -> Result<bo
 pub fn delete_open(fs: &dyn FileSystem, log: &LogPath, file: &dyn File) -> Result<(), DeleteError> {
     let ours = file.metadata().map_err(DeleteError::Io)?;
     match fs.metadata(&log.log()) {
-        Ok(named) if named.is_same_file(&ours) => unlink(fs, log.log()).map_err(DeleteError::Io)?,
+        Ok(named) if named.is_same_file(&ours) => remove_locked(fs, log, file)?,
         Ok(_) => return Ok(()),
         Err(error) if is_absent(&error) => {
-            return remove_rest(fs, log, Some(file)).map_err(DeleteError::Unfinished);
+            remove_files(fs, log, Some(file)).map_err(DeleteError::Unfinished)?;
         }
         Err(error) => return Err(DeleteError::Io(error)),
     }
-    remove_rest(fs, log, Some(file)).map_err(DeleteError::Unfinished)
+    remove_dir(fs, log).map_err(DeleteError::Unfinished)
+}
+
+/// Removes a log that is locked here as `ours`, and what lies beside it. The hints go first: once the name is free,
+/// another process may make a log of that name, and what then lies there is its.
+fn remove_locked(fs: &dyn FileSystem, log: &LogPath, ours: &dyn File) -> Result<(), DeleteError> {
+    for hint in [SUMMARY_FILE, OWNER_FILE] {
+        unlink(fs, log.session_dir().join(hint)).map_err(DeleteError::Io)?;
+    }
+    unlink(fs, log.log()).map_err(DeleteError::Io)?;
+    remove_files(fs, log, Some(ours)).map_err(DeleteError::Unfinished)
 }
 
 fn remove_rest(fs: &dyn FileSystem, log: &LogPath, ours: Option<&dyn File>) -> io::Result<()> {
@@ -87,38 +108,45 @@ fn remove_rest(fs: &dyn FileSystem, log: &LogPath, ours: Option<&dyn File>) -> i
     remove_dir(fs, log)
 }
 
-fn is_regular(fs: &dyn FileSystem, log: &LogPath) -> bool {
-    fs.metadata(&log.log()).is_ok_and(|meta| meta.kind == super::fs::FileKind::File)
+fn is_odd(fs: &dyn FileSystem, log: &LogPath) -> bool {
+    fs.metadata(&log.log()).is_ok_and(|meta| meta.kind != FileKind::File)
 }
 
-/// Makes the removal of a log, which is locked here as `ours`, durable and removes what lay beside it. Where no log was a
-/// moment ago, or is none now, another process may be making one: that stays.
+/// Makes the removal of a log, which is locked here as `ours`, durable and removes what lay beside it. Where a log is
+/// there again, or is being made, the hints are its.
 fn remove_files(fs: &dyn FileSystem, log: &LogPath, ours: Option<&dyn File>) -> io::Result<()> {
     let dir = log.session_dir();
-    // An earlier attempt may have come as far as the directory.
+    // An earlier attempt may have come as far as the directory, or another process may have removed it.
     match fs.sync_dir(&dir) {
         Err(error) if is_absent(&error) => return Ok(()),
         synced => synced?,
     }
+    let entries = match fs.list_dir(&dir) {
+        Err(error) if is_absent(&error) => return Ok(()),
+        entries => entries?,
+    };
+    let mut made_anew = entries.iter().any(|entry| entry.name == log.encoding().file_name());
+    for entry in entries.iter().filter(|entry| is_temporary(&entry.name)) {
+        made_anew |= !remove_left_over(fs, &dir, entry, ours)?;
+    }
     // The other encoding's log, should there be one, comes by itself, with its lock.
-    let is_log = |name: &OsStr| Encoding::of_file_name(name).is_some();
-    for entry in fs.list_dir(&dir)? {
-        if is_temporary(&entry.name) {
-            remove_left_over(fs, &dir, &entry, ours)?;
-        } else if is_own(&entry.name) && !is_log(&entry.name) {
-            unlink(fs, dir.join(&entry.name))?;
-        }
+    let goes = |name: &OsStr| is_kept(name) || (is_hint(name) && !made_anew);
+    for entry in entries.iter().filter(|entry| goes(&entry.name)) {
+        unlink(fs, dir.join(&entry.name))?;
     }
     Ok(())
 }
 
-/// Whether a name in a session directory is one that the store gives to a file that has come to stay.
-fn is_own(name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else { return false };
+/// What only says something of a log.
+fn is_hint(name: &OsStr) -> bool {
+    name == OWNER_FILE || name == SUMMARY_FILE
+}
+
+/// What a repair has kept of a log.
+fn is_kept(name: &OsStr) -> bool {
     let kept = |rest: &str| rest.starts_with(".cut-") || rest.starts_with(".backup-");
-    let kept_of = |stem: &str| name.strip_prefix(stem).is_some_and(kept);
-    let logs = [Encoding::Plain, Encoding::Zstd].map(Encoding::file_name);
-    name == OWNER_FILE || name == SUMMARY_FILE || logs.iter().any(|log| name == *log || kept_of(log))
+    let kept_of = |log: Encoding| name.to_str()?.strip_prefix(log.file_name()).map(kept);
+    [Encoding::Plain, Encoding::Zstd].into_iter().any(|log| kept_of(log) == Some(true))
 }
 
 fn unlink(fs: &dyn FileSystem, path: PathBuf) -> io::Result<()> {

@@ -109,22 +109,42 @@ pub fn find(fs: &dyn FileSystem, id: &SessionId) -> Result<Option<LogPath>, Find
     }
 }
 
-/// All logs of a session, wherever they lie; for deletion. Errors as [`find`]'s.
-pub(super) fn find_all(fs: &dyn FileSystem, id: &SessionId) -> io::Result<Vec<LogPath>> {
-    let Ok(segment) = session_segment(id.as_str()) else { return Ok(Vec::new()) };
-    let found = logs_of(fs, &project_dirs(fs)?, &segment)?;
-    Ok(found.into_iter().map(|(log, _)| log).collect())
+/// All that a session has in the store, for its deletion.
+#[derive(Default)]
+pub(super) struct Traces {
+    /// Its logs, wherever they lie.
+    pub(super) logs: Vec<LogPath>,
+    /// Its directories without a log, each as the log that it does not hold: what a deletion that was cut short has
+    /// left, or where a log is being made.
+    pub(super) emptied: Vec<LogPath>,
+    /// A project directory that could not be searched.
+    pub(super) unseen: Option<io::Error>,
 }
 
-/// The directories of a session that hold no log, each as the log that it does not hold: what a deletion that was cut
-/// short has left, or a log that is being made. Errors as [`find`]'s.
-pub(super) fn find_emptied(fs: &dyn FileSystem, id: &SessionId) -> io::Result<Vec<LogPath>> {
-    let Ok(segment) = session_segment(id.as_str()) else { return Ok(Vec::new()) };
-    let logs =
-        project_dirs(fs)?.into_iter().map(|project| LogPath::found(&project, &segment, Encoding::Plain));
-    let is_there =
-        |log: &LogPath| fs.metadata(&log.session_dir()).is_ok_and(|meta| meta.kind == FileKind::Dir);
-    Ok(logs.filter(is_there).collect())
+/// Looks for them.
+///
+/// # Errors
+/// That of reading the root.
+pub(super) fn find_all(fs: &dyn FileSystem, id: &SessionId) -> io::Result<Traces> {
+    let mut traces = Traces::default();
+    let Ok(segment) = session_segment(id.as_str()) else { return Ok(traces) };
+    for project in project_dirs(fs)? {
+        let none = LogPath::found(&project, &segment, Encoding::Plain);
+        let logs = logs_in(fs, &project, &segment);
+        match logs.and_then(|logs| Ok((is_dir(fs, &none.session_dir())?, logs))) {
+            Ok((true, logs)) if logs.is_empty() => traces.emptied.push(none),
+            Ok((_, logs)) => traces.logs.extend(logs.into_iter().map(|(log, _)| log)),
+            Err(error) => traces.unseen = traces.unseen.or(Some(error)),
+        }
+    }
+    Ok(traces)
+}
+
+fn is_dir(fs: &dyn FileSystem, path: &Path) -> io::Result<bool> {
+    match fs.metadata(path) {
+        Err(error) if is_absent(&error) || is_link(&error) => Ok(false),
+        meta => Ok(meta?.kind == FileKind::Dir),
+    }
 }
 
 /// What stands under the names of a log in these project directories. One that cannot be read hides no other.

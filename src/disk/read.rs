@@ -3,9 +3,11 @@
 //! Reading never writes. What has to be cut, written again or refused is told in a [`Scan`]; load, inspection,
 //! listing and verification all read through here, so that they agree about every log.
 
-use super::damage::Place;
-use super::damage::{Problem, ReadError, Refused};
-use super::fs::ReadAt;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::damage::{Place, Problem, ReadError, Refused};
+use super::fs::{File, ReadAt};
 use super::paths::Encoding;
 use super::read_plain::read_plain;
 use super::read_zstd::read_zstd;
@@ -132,6 +134,39 @@ pub struct Scan {
 
 /// Problems that a [`Scan`] names; more are only counted.
 pub const MAX_PROBLEMS: usize = 100;
+
+/// A log that is read while its lock is held here. Nobody may shorten it then, and an early end is no torn tail.
+pub struct Held<'f> {
+    file: &'f dyn File,
+    len: u64,
+    short: AtomicBool,
+}
+
+impl<'f> Held<'f> {
+    /// A log of `len` bytes, as seen under the lock.
+    #[must_use]
+    pub fn new(file: &'f dyn File, len: u64) -> Self {
+        Self { file, len, short: AtomicBool::new(false) }
+    }
+
+    /// Whether another program, which asks no lock, has changed its length since.
+    ///
+    /// # Errors
+    /// That of asking for the length.
+    pub fn was_changed(&self) -> io::Result<bool> {
+        Ok(self.short.load(Ordering::Relaxed) || self.file.metadata()?.len != self.len)
+    }
+}
+
+impl ReadAt for Held<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(offset, buf)?;
+        if read == 0 && offset < self.len && !buf.is_empty() {
+            self.short.store(true, Ordering::Relaxed);
+        }
+        Ok(read)
+    }
+}
 
 /// What was seen in a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -108,20 +108,20 @@ pub fn sweep(fs: &dyn FileSystem, log: &LogPath, ours: &dyn File) {
     }
 }
 
-/// Removes a file on its way unless another process is writing it. `ours` is the log if it is locked here; nobody makes a
+/// Removes a file on its way unless another process is writing it: then it says false. `ours` is the log if it is locked here; nobody makes a
 /// summary where it is locked here or there is none.
 pub(super) fn remove_left_over(
     fs: &dyn FileSystem,
     dir: &Path,
     entry: &DirEntry,
     ours: Option<&dyn File>,
-) -> io::Result<()> {
+) -> io::Result<bool> {
     let path = dir.join(&entry.name);
     // Held until the name is gone: whoever has made it a moment ago sees that, and makes another.
     let mut _held = None;
     if entry.kind == FileKind::File && is_temporary_log(&entry.name) {
         let file = match fs.open_read(&path) {
-            Err(error) if is_absent(&error) => return Ok(()),
+            Err(error) if is_absent(&error) => return Ok(true),
             file => file?,
         };
         // The log itself may have kept its first name: its maker was killed behind giving it the second.
@@ -132,12 +132,12 @@ pub(super) fn remove_left_over(
             })
         };
         if !file.try_lock()? && !is_ours()? {
-            return Ok(());
+            return Ok(false);
         }
         _held = Some(file);
     }
     match fs.unlink(&path) {
         Err(error) if !is_absent(&error) => Err(error),
-        _ => Ok(()),
+        _ => Ok(true),
     }
 }

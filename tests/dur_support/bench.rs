@@ -3,13 +3,24 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sessiond::disk::fault::{Effect, FaultFs, Op};
 use sessiond::disk::record::RecordingFs;
 use tokio::runtime::Runtime;
 
 use super::local::Local;
-use super::{Said, said};
+use super::process::Answer;
+use super::{Said, append, note, said};
+
+pub fn refusal(answer: Answer) -> Value {
+    let error = answer.expect_err("a refusal");
+    assert_eq!(
+        (&error["code"], &error["data"]["code"]),
+        (&json!(-31023), &json!("STORAGE_FAILED")),
+        "{error}"
+    );
+    error["data"].clone()
+}
 
 /// A store whose operations can fail, and a server on it.
 pub struct Bench {
@@ -28,6 +39,23 @@ impl Bench {
         let faults = Arc::new(FaultFs::new(Arc::new(disk.clone())));
         let local = Local::new(faults.clone(), runtime);
         Self { disk, faults, local, runtime: Arc::clone(runtime) }
+    }
+
+    /// A session `s` in whose second event, or behind it, a process was killed within a turn.
+    /// A log that ends with a torn record, and in an open turn.
+    pub fn torn(runtime: &Arc<Runtime>, tail: &[u8], missing_newline: bool) -> Self {
+        let mut bench = Self::new(runtime);
+        bench.local.ok("session/new", json!({"sessionId": "s"}));
+        bench.local.ok("session/append", append("s", &("turn/start".to_owned(), json!({"turn": 1}))));
+        bench.local.ok("session/append", append("s", &note(1)));
+        bench = bench.restart(true);
+        let path = bench.disk.paths().into_iter().find(|path| path.ends_with("s/session.jsonl")).unwrap();
+        let file = sessiond::disk::fs::FileSystem::open_append(&bench.disk, &path).unwrap();
+        if missing_newline {
+            file.set_len(bench.disk.content(&path).unwrap().len() as u64 - 1).unwrap();
+        }
+        sessiond::disk::fs::File::append(file.as_ref(), tail).unwrap();
+        bench
     }
 
     /// A server that starts anew, the old one having ended or been killed.

@@ -13,7 +13,7 @@ use crate::disk::fs::{File, read_full, remedy};
 use crate::disk::list::{Artifact, Status as DiskStatus};
 use crate::disk::lock::{Holder, Lock, LockError};
 use crate::disk::paths::{Encoding, LogPath};
-use crate::disk::read::{Scan, read_log};
+use crate::disk::read::{Held, Scan, read_log};
 use crate::disk::session_file::{Mend, SessionFile};
 use crate::disk::summary::{Facts, FactsSink, write_summary};
 use crate::disk::temporary::sweep;
@@ -161,8 +161,17 @@ pub(super) fn load(
     let size = file.metadata().map_err(|error| failed("reading the log", &error, false))?.len;
     let rules = Rules { vocabulary, limits };
     let mut keeper = Keeper::strict(rules);
-    let scan = read_log(file.as_ref(), size, path.encoding(), shared.limits, &mut keeper)
-        .map_err(|error| unreadable(id, &error, limits))?;
+    let held = Held::new(file.as_ref(), size);
+    let scan = read_log(&held, size, path.encoding(), shared.limits, &mut keeper);
+    if held.was_changed().map_err(|error| failed("reading the log", &error, false))? {
+        return Err(StorageError::Failed {
+            errno: "EBUSY".to_owned(),
+            doing: "reading the log".to_owned(),
+            committed: false,
+            remedy: Some("stop the program that changes it meanwhile"),
+        });
+    }
+    let scan = scan.map_err(|error| unreadable(id, &error, limits))?;
     check_place(&scan.header, id, &path).map_err(|odd| odd_place(id, &odd))?;
     if let Some(problem) = scan.failure() {
         let verdict = problem.damage.verdict();

@@ -1,0 +1,263 @@
+//! Removing sessions: deletions that fail half-way, that meet others of the same id, and what they must leave alone.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod dur_support;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use dur_support::bench::{Bench, refusal};
+use dur_support::local::{Local, runtime};
+use dur_support::{append, note};
+use serde_json::json;
+use sessiond::disk::delete::{DeleteError, delete};
+use sessiond::disk::fault::{Effect, FaultFs, Op};
+use sessiond::disk::fs::{DirEntry, File, FileSystem, Metadata};
+use sessiond::disk::lock::{Holder, Lock, LockError};
+use sessiond::disk::paths::{Encoding, LogPath};
+use sessiond::disk::publish::{Piece, Publisher};
+use sessiond::disk::record::RecordingFs;
+use sessiond::disk::write::LogWriter;
+use sessiond::log::SessionId;
+
+const ME: Holder = Holder { pid: 1, since_ms: 1 };
+const OTHER: Holder = Holder { pid: 2, since_ms: 2 };
+
+#[test]
+fn a_delete_that_fails_half_way_is_gone_on_with_or_closed() {
+    let runtime = runtime();
+    let places = [
+        (Op::Unlink, 0),
+        (Op::SyncDir, 0),
+        (Op::ListDir, 0),
+        (Op::Unlink, 1),
+        (Op::RemoveDir, 0),
+        (Op::SyncDir, 1),
+        (Op::Stat, 0),
+        (Op::Stat, 1),
+    ];
+    let s = || json!({"sessionId": "s"});
+    // A log that waits to be mended, and one that has nothing left to do.
+    for (op, skip) in places {
+        for mended in [false, true] {
+            for then in ["session/close", "session/delete", "the end", "session/flush", "session/append"] {
+                let context = format!("{op:?}+{skip}, mended {mended}, {then}");
+                let mut bench = Bench::torn(&runtime, b"{\"type\"", false);
+                bench.local.ok("session/load", s());
+                if mended {
+                    bench.local.ok("session/append", append("s", &note(2)));
+                }
+                bench.faults.fail(Some(op), skip, Effect::Errno("EIO"));
+                let refused = refusal(bench.local.call("session/delete", s()));
+                let gone = bench.log("s").is_none();
+                assert_eq!(
+                    (&refused["errno"], &refused["committed"]),
+                    (&json!("EIO"), &json!(gone)),
+                    "{context}"
+                );
+                bench.faults.clear();
+                // Until it is let go of it can be read.
+                assert_eq!(bench.local.events("s").len(), 3 + usize::from(mended), "{context}");
+                let request = if then == "session/append" { append("s", &note(3)) } else { s() };
+                match then {
+                    "the end" => {}
+                    "session/flush" | "session/append" if gone => {
+                        let refused = refusal(bench.local.call(then, request));
+                        assert_eq!(
+                            (&refused["reason"], &refused["committed"]),
+                            (&json!("deleted"), &json!(false))
+                        );
+                        bench.local.ok("session/delete", s());
+                    }
+                    _ => drop(bench.local.ok(then, request)),
+                }
+                bench = bench.restart(false);
+                let stays = !gone && then != "session/delete";
+                assert_eq!(bench.log("s").is_some(), stays, "{context}");
+                bench.local.ok("session/delete", s());
+                let left = bench.disk.paths().into_iter().find(|path| path.to_str().unwrap().contains("/s/"));
+                assert_eq!(left, None, "{context}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_delete_of_a_lost_log_leaves_alone_who_has_its_name_now() {
+    let runtime = runtime();
+    let mut bench = Bench::new(&runtime);
+    bench.local.ok("session/new", json!({"sessionId": "s"}));
+    bench.local.ok("session/append", append("s", &note(0)));
+    let path = bench.disk.paths().into_iter().find(|path| path.ends_with("s/session.jsonl")).unwrap();
+    sessiond::disk::fs::FileSystem::unlink(&bench.disk, &path).unwrap();
+    let mut other = Local::new(Arc::new(bench.disk.clone()), &runtime);
+    other.ok("session/new", json!({"sessionId": "s"}));
+    other.ok("session/append", append("s", &note(1)));
+    bench.local.ok("session/delete", json!({"sessionId": "s"}));
+    other.ok("session/append", append("s", &note(2)));
+    other.ok("session/close", json!({"sessionId": "s"}));
+    assert_eq!(bench.stored("s"), [note(1), note(2)]);
+}
+
+fn path(project: &str) -> LogPath {
+    LogPath::new(Some(project), "s", Encoding::Plain).unwrap()
+}
+
+fn publish(fs: &Arc<dyn FileSystem>, project: &str, me: Holder) -> LogWriter {
+    Publisher::new(Arc::clone(fs)).publish(&path(project), &[Piece::Bytes(b"{}\n")], me).unwrap()
+}
+
+fn id() -> SessionId {
+    SessionId::new("s").unwrap()
+}
+
+/// Another process at work between two operations of ours.
+struct Between {
+    inner: Arc<dyn FileSystem>,
+    /// Operations of ours that are still to come before that.
+    left: AtomicU32,
+    act: Box<dyn Fn(&Arc<dyn FileSystem>) + Send + Sync>,
+}
+
+impl Between {
+    fn pass(&self) -> &Arc<dyn FileSystem> {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            (self.act)(&self.inner);
+        }
+        &self.inner
+    }
+}
+
+impl FileSystem for Between {
+    fn open_append(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.pass().open_append(path)
+    }
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.pass().open_read(path)
+    }
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.pass().create_new(path)
+    }
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.pass().create_dir(path)
+    }
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.pass().hard_link(from, to)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.pass().rename(from, to)
+    }
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        self.pass().unlink(path)
+    }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.pass().remove_dir(path)
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.pass().sync_dir(path)
+    }
+    fn list_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        self.pass().list_dir(path)
+    }
+    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        self.pass().metadata(path)
+    }
+}
+
+/// Deletes `s` with another process at work after so many operations; whether that came to be.
+fn delete_around(at: u32, act: impl Fn(&Arc<dyn FileSystem>) + Send + Sync + 'static) -> (RecordingFs, bool) {
+    let disk = RecordingFs::new();
+    let inner: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    drop(publish(&inner, "/p", OTHER));
+    let between = Arc::new(Between { inner, left: AtomicU32::new(at), act: Box::new(act) });
+    let fs: Arc<dyn FileSystem> = between.clone();
+    match delete(&fs, &id(), ME) {
+        // The other one's, by then.
+        Ok(_) | Err(DeleteError::Lock(LockError::Held { holder: Some(OTHER) })) => {}
+        Err(error) => panic!("at {at}: {error}"),
+    }
+    (disk, between.left.load(Ordering::Relaxed) > at)
+}
+
+#[test]
+fn a_delete_leaves_alone_what_another_process_makes_of_that_id_meanwhile() {
+    let mut met = 0;
+    for at in 0.. {
+        let kept = Arc::new(std::sync::Mutex::new(None));
+        let theirs = Arc::clone(&kept);
+        let (disk, happened) = delete_around(at, move |fs| {
+            // Both refuse while we hold the log's lock.
+            if delete(fs, &id(), OTHER).is_ok() {
+                *theirs.lock().unwrap() =
+                    Publisher::new(Arc::clone(fs)).publish(&path("/p"), &[Piece::Bytes(b"{}\n")], OTHER).ok();
+            }
+        });
+        if !happened {
+            break;
+        }
+        let Some(mut writer) = kept.lock().unwrap().take() else { continue };
+        met += 1;
+        writer.append(b"{}\n").unwrap_or_else(|error| panic!("at {at}: {error}"));
+        let fs: Arc<dyn FileSystem> = Arc::new(disk);
+        assert_eq!(Lock::holder(fs.as_ref(), &path("/p").log()).unwrap(), Some(Some(OTHER)), "at {at}");
+    }
+    assert!(met >= 5, "{met}");
+}
+
+#[test]
+fn two_deletes_of_one_id_both_succeed() {
+    for at in 0.. {
+        let (disk, happened) = delete_around(at, |fs| drop(delete(fs, &id(), OTHER)));
+        let left = disk.paths().into_iter().find(|path| path.to_str().unwrap().contains("/s"));
+        assert_eq!(left, None, "at {at}");
+        if !happened {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_delete_that_cannot_see_everything_says_so_and_the_next_one_leaves_nothing() {
+    for op in [Op::Stat, Op::ListDir, Op::SyncDir, Op::Unlink, Op::RemoveDir, Op::Open, Op::Lock] {
+        for skip in 0..8 {
+            let disk = RecordingFs::new();
+            let inner: Arc<dyn FileSystem> = Arc::new(disk.clone());
+            drop((publish(&inner, "/p", OTHER), publish(&inner, "/q", OTHER)));
+            let summary = path("/q").session_dir().join("session.summary.json");
+            inner.create_new(&summary).unwrap();
+            let faults = Arc::new(FaultFs::new(inner));
+            let fs: Arc<dyn FileSystem> = faults.clone();
+            faults.fail(Some(op), skip, Effect::Errno("EIO"));
+            let left =
+                || disk.paths().into_iter().filter(|path| path.to_str().unwrap().contains("/s")).count();
+            if delete(&fs, &id(), ME).is_ok() {
+                assert_eq!(left(), 0, "{op:?}+{skip}: done, it says");
+            }
+            faults.clear();
+            delete(&fs, &id(), ME).unwrap();
+            assert_eq!(left(), 0, "{op:?}+{skip}");
+        }
+    }
+}
+
+#[test]
+fn a_load_whose_log_another_program_shortens_meanwhile_is_refused() {
+    let runtime = runtime();
+    for skip in 0..3 {
+        let mut bench = Bench::new(&runtime);
+        bench.local.ok("session/new", json!({"sessionId": "s"}));
+        for _ in 0..4 {
+            let event = json!({"type": "x/note", "data": "x".repeat(1_200), "ignorable": true});
+            bench.local.ok("session/append_batch", json!({"sessionId": "s", "events": vec![event; 250]}));
+        }
+        let whole = bench.log("s").unwrap();
+        bench = bench.restart(false);
+        bench.faults.fail(Some(Op::Read), skip, Effect::Short(0));
+        let refused = refusal(bench.local.call("session/load", json!({"sessionId": "s"})));
+        assert_eq!((&refused["errno"], &refused["committed"]), (&json!("EBUSY"), &json!(false)), "{skip}");
+        assert_eq!(bench.log("s").unwrap(), whole, "nothing was changed");
+        assert_eq!(bench.local.ok("session/load", json!({"sessionId": "s"}))["nextSeq"], 1_000);
+    }
+}
