@@ -74,14 +74,10 @@ impl<'a> Draft<'a> {
         const FIXED: usize =
             r#"{"type":,"seq":,"time":,"data":,"sourceEventSeqs":,"surfaceOp":,"ignorable":true}"#.len();
         const NUMBERS: usize = 2 * "-9007199254740991".len();
-        let texts = [
-            Some(self.type_text.text()),
-            Some(self.data.text()),
-            self.sources.map(Json::text),
-            self.surface_op.map(Json::text),
-        ];
         let room = |text: &str| if self.loose { compact_bound(text) } else { text.len() };
-        FIXED + NUMBERS + texts.into_iter().flatten().map(room).sum::<usize>()
+        let given = |value: Option<Json<'_>>| value.map_or(0, |value| room(value.text()));
+        let needed = room(self.type_text.text()) + room(self.data.text());
+        FIXED + NUMBERS + needed + given(self.sources) + given(self.surface_op)
     }
 
     /// The encoded length at a place and time, in bytes without a line end.
@@ -179,23 +175,28 @@ pub enum EnvelopeError {
 
 const MEMBERS: [&str; 7] = ["type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp", "ignorable"];
 
-/// What stands before each member's value in a line that was encoded here.
-const BEFORE: [&str; MEMBERS.len()] = [
-    r#"{"type":"#,
-    r#","seq":"#,
-    r#","time":"#,
-    r#","data":"#,
-    r#","sourceEventSeqs":"#,
-    r#","surfaceOp":"#,
-    r#","ignorable":"#,
-];
+/// The members of an envelope that was encoded here, or as it would be.
+#[inline(always)]
+fn spelt_members(value: Json<'_>) -> Option<[Option<Json<'_>>; MEMBERS.len()]> {
+    let mut spelt = value.spelt();
+    let found = [
+        spelt.member(r#"{"type":"#),
+        spelt.member(r#","seq":"#),
+        spelt.member(r#","time":"#),
+        spelt.member(r#","data":"#),
+        spelt.member(r#","sourceEventSeqs":"#),
+        spelt.member(r#","surfaceOp":"#),
+        spelt.member(r#","ignorable":"#),
+    ];
+    spelt.is_whole().then_some(found)
+}
 
 /// Reads an event envelope as seeds and stored logs hold it; `loose` as the scanner said.
 ///
 /// The answer is the event's own seq and time and the rest as a draft. Member order does not matter.
 pub fn read_event(value: Json<'_>, loose: bool) -> Result<(Seq, i64, Draft<'_>), EnvelopeError> {
-    // Nearly every line was encoded here, or as it would be; then nothing needs to be looked for.
-    let spelt = value.fields_spelt(BEFORE);
+    // Nearly every line is so; then nothing needs to be looked for.
+    let spelt = spelt_members(value);
     let [kind, seq, time, data, sources, surface_op, ignorable] = match spelt {
         Some(found) => found,
         None => envelope_members(value)?,

@@ -27,8 +27,8 @@ fn is_batch(request: &Request<'_>) -> bool {
 }
 
 fn one_event(service: &mut Service, request: &Request<'_>) -> Option<()> {
-    let Fields { found, others: false } = request.params.all_fields(&APPEND) else { return None };
-    let [kind, data, surface_op, sources, ignorable, session, seq, instance, durable, _meta] = found;
+    let [session, kind, data, surface_op, sources, ignorable, seq, instance, durable, _meta] =
+        append_members(request.params)?;
     let place = direct_place(session?, seq, instance, durable)?;
     // Of a batch's event `null` is a value; here it is as good as absent.
     let kind = kind?.as_str()?;
@@ -63,8 +63,7 @@ fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
         if batch.len() == max_batch_events || event.kind() != Type::Object {
             return None;
         }
-        let Fields { found, others: false } = event.all_fields(&EVENT) else { return None };
-        let [kind, data, surface_op, sources, ignorable] = found;
+        let [kind, data, surface_op, sources, ignorable] = event_members(event)?;
         let kind = kind?.as_str()?;
         batch.push(direct_candidate(request, kind, (data?, surface_op, sources, ignorable), max_depth));
     }
@@ -120,23 +119,65 @@ fn end_result(service: &mut Service, start: usize, duplicate: bool, slot: Option
     }
 }
 
-/// The members of an event to append.
-const EVENT: [&str; 5] = ["type", "data", "surfaceOp", "sourceEventSeqs", "ignorable"];
 /// The members of a batch's params.
 const BATCH: [&str; 6] = ["sessionId", "events", "expectedSeq", "instanceId", "durable", "_meta"];
+/// The members of an event of a batch.
+const EVENT: [&str; 5] = ["type", "data", "surfaceOp", "sourceEventSeqs", "ignorable"];
 /// The members of an append's params: an event's and its place.
 const APPEND: [&str; 10] = [
+    "sessionId",
     "type",
     "data",
     "surfaceOp",
     "sourceEventSeqs",
     "ignorable",
-    "sessionId",
     "expectedSeq",
     "instanceId",
     "durable",
     "_meta",
 ];
+
+/// An append's params by [`APPEND`]; none of params with another member.
+#[inline(always)]
+fn append_members(params: Json<'_>) -> Option<[Option<Json<'_>>; APPEND.len()]> {
+    // In the order of PROTOCOL 3 nothing needs to be looked for.
+    let mut spelt = params.spelt();
+    let found = [
+        spelt.member(r#"{"sessionId":"#),
+        spelt.member(r#","type":"#),
+        spelt.member(r#","data":"#),
+        spelt.member(r#","surfaceOp":"#),
+        spelt.member(r#","sourceEventSeqs":"#),
+        spelt.member(r#","ignorable":"#),
+        spelt.member(r#","expectedSeq":"#),
+        spelt.member(r#","instanceId":"#),
+        spelt.member(r#","durable":"#),
+        spelt.member(r#","_meta":"#),
+    ];
+    if spelt.is_whole() {
+        return Some(found);
+    }
+    let Fields { found, others } = params.all_fields(&APPEND);
+    (!others).then_some(found)
+}
+
+/// The members of a batch's event by [`EVENT`]; none of an event with another member.
+#[inline(always)]
+fn event_members(event: Json<'_>) -> Option<[Option<Json<'_>>; EVENT.len()]> {
+    let mut spelt = event.spelt();
+    let found = [
+        spelt.member(r#"{"type":"#),
+        spelt.member(r#","data":"#),
+        spelt.member(r#","surfaceOp":"#),
+        spelt.member(r#","sourceEventSeqs":"#),
+        spelt.member(r#","ignorable":"#),
+    ];
+    if spelt.is_whole() {
+        return Some(found);
+    }
+    let Fields { found, others } = event.all_fields(&EVENT);
+    (!others).then_some(found)
+}
 
 /// A member that may be `null` as well as absent.
 fn given(value: Option<Json<'_>>) -> Option<Json<'_>> {
