@@ -1,5 +1,6 @@
 //! An event before it has its place: what an append or a stored line says, and how it is encoded.
 
+use super::event::BEFORE_DATA;
 use super::kind::Kind;
 use super::seq::Seq;
 use crate::json::{Fields, Json, JsonStr, MAX_SAFE_INTEGER, Type, write_compact};
@@ -48,6 +49,8 @@ impl Line<'_> {
 /// Where the encoded parts went, in bytes of the line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Encoded {
+    /// Length of the event's place, `"seq":…,"time":…`.
+    pub(super) place: usize,
     pub(super) data_start: usize,
     pub(super) data_end: usize,
     pub(super) end: usize,
@@ -104,8 +107,10 @@ impl<'a> Draft<'a> {
             line
         });
         out.push_str(line);
-        let data_start = start_in(line, self.data);
-        Encoded { data_start, data_end: data_start + self.data.text().len(), end: line.len() }
+        let data_start = start_in(line, self.data.text());
+        let type_end = start_in(line, self.type_text.text()) + self.type_text.text().len();
+        let place = data_start.saturating_sub(type_end + 1 + BEFORE_DATA.len());
+        Encoded { place, data_start, data_end: data_start + self.data.text().len(), end: line.len() }
     }
 
     fn put_together(&self, seq: Seq, time: i64, out: &mut String) -> Encoded {
@@ -116,11 +121,13 @@ impl<'a> Draft<'a> {
         let mut number = itoa::Buffer::new();
         out.push_str("{\"type\":");
         put(self.type_text.text(), out);
+        let before_place = out.len() + 1;
         out.push_str(",\"seq\":");
         out.push_str(number.format(seq.get()));
         out.push_str(",\"time\":");
         out.push_str(number.format(time));
-        out.push_str(",\"data\":");
+        let place = out.len() - before_place;
+        out.push_str(BEFORE_DATA);
         let data_start = out.len() - start;
         put(self.data.text(), out);
         let data_end = out.len() - start;
@@ -136,7 +143,7 @@ impl<'a> Draft<'a> {
             out.push_str(",\"ignorable\":true");
         }
         out.push('}');
-        Encoded { data_start, data_end, end: out.len() - start }
+        Encoded { place, data_start, data_end, end: out.len() - start }
     }
 }
 
@@ -232,8 +239,8 @@ fn envelope_members(value: Json<'_>) -> Result<[Option<Json<'_>>; MEMBERS.len()]
 }
 
 /// How far in a text a part of it begins: addresses tell.
-fn start_in(text: &str, part: Json<'_>) -> usize {
-    part.text().as_ptr().addr().saturating_sub(text.as_ptr().addr())
+fn start_in(text: &str, part: &str) -> usize {
+    part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
 }
 
 /// Whether a number may stand as an event's time.

@@ -58,6 +58,7 @@ impl Segment {
             data_start: encoded.data_start as u32,
             data_end: encoded.data_end as u32,
             kind: draft.kind,
+            place: encoded.place as u8,
         };
         self.index.push(meta);
         self.types.note(draft.kind, draft.type_text);
