@@ -18,11 +18,11 @@ pub struct Fields<'a, const N: usize> {
 /// where no scan has noted their places.
 #[derive(Clone, Copy, Debug)]
 pub struct Spelt<'a> {
-    object: Json<'a>,
-    /// The entries of what is not taken yet.
+    /// What is not taken yet, and the entries in it.
+    text: &'a str,
     rest: &'a [Entry],
-    /// One past the last value that was taken.
-    end: usize,
+    /// Where it begins, as entries count.
+    at: u32,
 }
 
 impl<'a> Spelt<'a> {
@@ -31,19 +31,20 @@ impl<'a> Spelt<'a> {
     #[inline(always)] // the text is a constant: it is compared without a call
     pub fn member(&mut self, before: &str) -> Option<Json<'a>> {
         let entry = self.rest.first()?;
-        let spelt = self.end..self.object.within(entry.start);
-        if self.object.text().as_bytes().get(spelt)? != before.as_bytes() {
+        if entry.start.wrapping_sub(self.at) as usize != before.len() {
             return None;
         }
-        let (own, next) = self.rest.split_at_checked(1 + entry.inside())?;
-        (self.rest, self.end) = (next, self.object.within(entry.end));
-        Some(self.object.part(entry, own))
+        let value_on = self.text.strip_prefix(before)?;
+        let (value, text) = value_on.split_at_checked(entry.end.wrapping_sub(entry.start) as usize)?;
+        let (own, rest) = self.rest.split_at_checked(1 + entry.inside())?;
+        *self = Self { text, rest, at: entry.end };
+        Some(Json::noted(value, own))
     }
 
     /// Whether every member was taken.
     #[inline(always)]
     pub fn is_whole(&self) -> bool {
-        self.rest.is_empty() && self.object.text().as_bytes().get(self.end..) == Some(b"}")
+        self.rest.is_empty() && self.text == "}"
     }
 }
 
@@ -64,7 +65,8 @@ impl<'a> Json<'a> {
     /// The members of an object in the order and the spelling that most writers give them: no place is looked for.
     #[inline(always)]
     pub fn spelt(self) -> Spelt<'a> {
-        Spelt { object: self, rest: self.inside(), end: 0 }
+        let at = self.outline().first().map_or(0, |entry| entry.start);
+        Spelt { text: self.text(), rest: self.inside(), at }
     }
 
     #[inline(always)]

@@ -256,7 +256,8 @@ fn message(kind: Kind, data: Json<'_>, append: bool) -> Result<Option<IdGap>, Sh
         _ => return Err(ShapeError::MessageRole(at, "user")),
     }
     let source = source.unwrap_or(Json::NULL);
-    let source_kind = non_empty(source.get("kind")).ok_or(ShapeError::MessageSource(at))?;
+    let [source_kind] = source.fields(&["kind"]);
+    let source_kind = non_empty(source_kind).ok_or(ShapeError::MessageSource(at))?;
     let content = content.filter(|content| content.kind() == Type::Array);
     let content = content.ok_or(ShapeError::MessageContent(at))?;
     if kind == Kind::AssistantMessage {
