@@ -6,7 +6,7 @@ mod support;
 use proptest::prelude::*;
 use serde_json::Value;
 use sessiond::json::{
-    Json, JsonStr, JsonText, Type, equal, equal_except, escape_separators, quote, write_compact,
+    Json, JsonStr, JsonText, Scratch, Type, equal, equal_except, escape_separators, quote, write_compact,
 };
 
 fn json(text: &str) -> Json<'_> {
@@ -197,6 +197,44 @@ fn members_are_found_by_name() {
     assert_eq!(json("5").elements().count(), 0);
     let items: Vec<_> = json("[\"a]\",[[]],{},-1.5e3,true,false,null]").elements().map(Json::text).collect();
     assert_eq!(items, ["\"a]\"", "[[]]", "{}", "-1.5e3", "true", "false", "null"]);
+}
+
+#[test]
+fn members_are_taken_in_order() {
+    /// What is taken of the innermost object, if it has nothing else: a, b, c in that order.
+    fn taken(object: Json<'_>) -> Option<String> {
+        let mut spelt = object.spelt();
+        let found = [spelt.member(r#"{"a":"#), spelt.member(r#","b":"#), spelt.member(r#","c":"#)];
+        let texts = found.map(|value| value.map_or("-", Json::text));
+        spelt.is_whole().then(|| texts.join(" "))
+    }
+    let cases = [
+        (r#"{"a":1,"b":[{"a":2,"b":3},4],"c":"é\""}"#, Some(r#"1 [{"a":2,"b":3},4] "é\"""#)),
+        (r#"{"a":{"a":1,"b":2},"c":null}"#, Some(r#"{"a":1,"b":2} - null"#)),
+        (r#"{"a":{}}"#, Some("{} - -")),
+        (r#"{"b":1}"#, None),
+        (r#"{"b":1,"a":2}"#, None),
+        (r#"{"a":1,"c":2,"b":3}"#, None),
+        (r#"{"a":1,"b":2,"c":3,"d":4}"#, None),
+        (r#"{"a":1,"a":2}"#, None),
+        (r#"{"a": 1}"#, None),
+        (r#"{"a":1 }"#, None),
+        (r#"{"a":1, "b":2}"#, None),
+        (r#"{"\u0061":1}"#, None),
+        (r#"{}"#, None),
+        (r#"[1,2]"#, None),
+        (r#""a""#, None),
+        (r#"7"#, None),
+    ];
+    let mut scratch = Scratch::default();
+    for (text, expected) in cases {
+        assert_eq!(taken(scratch.scan(text).unwrap().0).as_deref(), expected, "{text}");
+        // Places count from the beginning of the whole text, which may have space before it.
+        let within = format!(" \t[0,{{\"x\":{text}}}]");
+        let inner = scratch.scan(&within).unwrap().0.elements().nth(1).unwrap().get("x").unwrap();
+        assert_eq!(taken(inner).as_deref(), expected, "{within}");
+        assert_eq!(taken(json(text)), None, "no places are noted: {text}");
+    }
 }
 
 #[test]

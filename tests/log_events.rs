@@ -29,6 +29,7 @@ fn stored(text: &str) -> Log {
 fn parts(event: Event<'_>) -> (&str, i64, &str, Option<&str>, Option<&str>, bool) {
     let (sources, surface_op) = (event.source_event_seqs(), event.surface_op());
     let data = event.data().text();
+    assert_eq!(event.place(), format!("\"seq\":{},\"time\":{}", event.seq().get(), event.time()));
     (
         event.type_text().text(),
         event.time(),
@@ -265,6 +266,8 @@ proptest! {
         prop_assert!(!checks.loose);
         let (_, again, read) = read_event(value, false).unwrap();
         prop_assert_eq!((again, read.ignorable), (time, ignorable));
+        prop_assert_eq!(event.place(), format!("\"seq\":0,\"time\":{time}"));
+        prop_assert_eq!(event.type_text().text(), read.type_text.text());
         prop_assert!(support::same_json(read.data.text(), &data));
         prop_assert!(support::same_json(event.surface_op().unwrap().text(), &op));
         prop_assert!(support::same_json(event.source_event_seqs().unwrap().text(), &sources));

@@ -1,5 +1,6 @@
 //! Several members of an object in one pass over it.
 
+use super::outline::Entry;
 use super::string::JsonStr;
 use super::text::{Json, Type};
 
@@ -10,6 +11,41 @@ pub struct Fields<'a, const N: usize> {
     pub found: [Option<Json<'a>>; N],
     /// There are members of other names, or of one name twice.
     pub others: bool,
+}
+
+/// The members of an object, taken one after the other. What was taken counts only where [`Self::is_whole`] says so
+/// at the end: it does not for an object with other members, another order or other text between the values, nor
+/// where no scan has noted their places.
+#[derive(Clone, Copy, Debug)]
+pub struct Spelt<'a> {
+    /// What is not taken yet, and the entries in it.
+    text: &'a str,
+    rest: &'a [Entry],
+    /// Where it begins, as entries count.
+    at: u32,
+}
+
+impl<'a> Spelt<'a> {
+    /// Takes the next member, if this is the text before its value: the comma, or the first one's brace, then the
+    /// key and the colon (`,"key":`).
+    #[inline(always)] // the text is a constant: it is compared without a call
+    pub fn member(&mut self, before: &str) -> Option<Json<'a>> {
+        let entry = self.rest.first()?;
+        if entry.start.wrapping_sub(self.at) as usize != before.len() {
+            return None;
+        }
+        let value_on = self.text.strip_prefix(before)?;
+        let (value, text) = value_on.split_at_checked(entry.end.wrapping_sub(entry.start) as usize)?;
+        let (own, rest) = self.rest.split_at_checked(1 + entry.inside())?;
+        *self = Self { text, rest, at: entry.end };
+        Some(Json::noted(value, own))
+    }
+
+    /// Whether every member was taken.
+    #[inline(always)]
+    pub fn is_whole(&self) -> bool {
+        self.rest.is_empty() && self.text == "}"
+    }
 }
 
 impl<'a> Json<'a> {
@@ -26,23 +62,11 @@ impl<'a> Json<'a> {
         self.find::<N, true>(names)
     }
 
-    /// The members of an object that has no others, each one known by the text before its value: the comma, or the
-    /// first one's brace, then the key and the colon (`,"key":`). They must come in that order and some may be left
-    /// out. None for any other object, any other text between the members, and where no scan has noted their places.
+    /// The members of an object in the order and the spelling that most writers give them: no place is looked for.
     #[inline(always)]
-    pub fn fields_spelt<const N: usize>(self, before: [&str; N]) -> Option<[Option<Json<'a>>; N]> {
-        let mut found = [None; N];
-        let (bytes, mut rest, mut end) = (self.text().as_bytes(), self.inside(), 0);
-        for (slot, spelt) in found.iter_mut().zip(before) {
-            let Some(entry) = rest.first() else { break };
-            let start = self.within(entry.start);
-            if bytes.get(end..start) == Some(spelt.as_bytes()) {
-                let (own, next) = rest.split_at_checked(1 + entry.inside())?;
-                *slot = Some(self.part(entry, own));
-                (rest, end) = (next, self.within(entry.end));
-            }
-        }
-        (rest.is_empty() && bytes.get(end..) == Some(b"}")).then_some(found)
+    pub fn spelt(self) -> Spelt<'a> {
+        let at = self.outline().first().map_or(0, |entry| entry.start);
+        Spelt { text: self.text(), rest: self.inside(), at }
     }
 
     #[inline(always)]

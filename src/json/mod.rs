@@ -21,7 +21,7 @@ pub use ahead::{Outlines, Scanned};
 pub use compact::{escape_separators, write_compact};
 pub use equal::{equal, equal_except};
 pub use fault::{FaultAt, FaultKind, SyntaxError, pointer_at};
-pub use fields::Fields;
+pub use fields::{Fields, Spelt};
 pub use scan::{Checks, Scratch};
 pub use string::{JsonStr, quote, quote_into};
 pub use text::{Elements, Json, JsonText, MAX_SAFE_INTEGER, Members, Type};

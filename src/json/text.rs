@@ -49,6 +49,12 @@ impl<'a> Json<'a> {
         Some(Self { text: text.get(entry.start as usize..entry.end as usize)?, outline })
     }
 
+    /// The value of that text with its entry and those of the values inside it.
+    #[inline(always)]
+    pub(super) fn noted(text: &'a str, outline: &'a [Entry]) -> Self {
+        Self { text, outline }
+    }
+
     /// Whether no scan has noted where the values inside stand.
     #[inline]
     pub(super) fn is_unmapped(self) -> bool {

@@ -1,5 +1,6 @@
 //! An event before it has its place: what an append or a stored line says, and how it is encoded.
 
+use super::event::BEFORE_DATA;
 use super::kind::Kind;
 use super::seq::Seq;
 use crate::json::{Fields, Json, JsonStr, MAX_SAFE_INTEGER, Type, write_compact};
@@ -48,6 +49,8 @@ impl Line<'_> {
 /// Where the encoded parts went, in bytes of the line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Encoded {
+    /// Length of the event's place, `"seq":…,"time":…`.
+    pub(super) place: usize,
     pub(super) data_start: usize,
     pub(super) data_end: usize,
     pub(super) end: usize,
@@ -74,14 +77,10 @@ impl<'a> Draft<'a> {
         const FIXED: usize =
             r#"{"type":,"seq":,"time":,"data":,"sourceEventSeqs":,"surfaceOp":,"ignorable":true}"#.len();
         const NUMBERS: usize = 2 * "-9007199254740991".len();
-        let texts = [
-            Some(self.type_text.text()),
-            Some(self.data.text()),
-            self.sources.map(Json::text),
-            self.surface_op.map(Json::text),
-        ];
         let room = |text: &str| if self.loose { compact_bound(text) } else { text.len() };
-        FIXED + NUMBERS + texts.into_iter().flatten().map(room).sum::<usize>()
+        let given = |value: Option<Json<'_>>| value.map_or(0, |value| room(value.text()));
+        let needed = room(self.type_text.text()) + room(self.data.text());
+        FIXED + NUMBERS + needed + given(self.sources) + given(self.surface_op)
     }
 
     /// The encoded length at a place and time, in bytes without a line end.
@@ -108,8 +107,10 @@ impl<'a> Draft<'a> {
             line
         });
         out.push_str(line);
-        let data_start = start_in(line, self.data);
-        Encoded { data_start, data_end: data_start + self.data.text().len(), end: line.len() }
+        let data_start = start_in(line, self.data.text());
+        let type_end = start_in(line, self.type_text.text()) + self.type_text.text().len();
+        let place = data_start.saturating_sub(type_end + 1 + BEFORE_DATA.len());
+        Encoded { place, data_start, data_end: data_start + self.data.text().len(), end: line.len() }
     }
 
     fn put_together(&self, seq: Seq, time: i64, out: &mut String) -> Encoded {
@@ -120,11 +121,13 @@ impl<'a> Draft<'a> {
         let mut number = itoa::Buffer::new();
         out.push_str("{\"type\":");
         put(self.type_text.text(), out);
+        let before_place = out.len() + 1;
         out.push_str(",\"seq\":");
         out.push_str(number.format(seq.get()));
         out.push_str(",\"time\":");
         out.push_str(number.format(time));
-        out.push_str(",\"data\":");
+        let place = out.len() - before_place;
+        out.push_str(BEFORE_DATA);
         let data_start = out.len() - start;
         put(self.data.text(), out);
         let data_end = out.len() - start;
@@ -140,7 +143,7 @@ impl<'a> Draft<'a> {
             out.push_str(",\"ignorable\":true");
         }
         out.push('}');
-        Encoded { data_start, data_end, end: out.len() - start }
+        Encoded { place, data_start, data_end, end: out.len() - start }
     }
 }
 
@@ -179,23 +182,28 @@ pub enum EnvelopeError {
 
 const MEMBERS: [&str; 7] = ["type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp", "ignorable"];
 
-/// What stands before each member's value in a line that was encoded here.
-const BEFORE: [&str; MEMBERS.len()] = [
-    r#"{"type":"#,
-    r#","seq":"#,
-    r#","time":"#,
-    r#","data":"#,
-    r#","sourceEventSeqs":"#,
-    r#","surfaceOp":"#,
-    r#","ignorable":"#,
-];
+/// The members of an envelope that was encoded here, or as it would be.
+#[inline(always)]
+fn spelt_members(value: Json<'_>) -> Option<[Option<Json<'_>>; MEMBERS.len()]> {
+    let mut spelt = value.spelt();
+    let found = [
+        spelt.member(r#"{"type":"#),
+        spelt.member(r#","seq":"#),
+        spelt.member(r#","time":"#),
+        spelt.member(r#","data":"#),
+        spelt.member(r#","sourceEventSeqs":"#),
+        spelt.member(r#","surfaceOp":"#),
+        spelt.member(r#","ignorable":"#),
+    ];
+    spelt.is_whole().then_some(found)
+}
 
 /// Reads an event envelope as seeds and stored logs hold it; `loose` as the scanner said.
 ///
 /// The answer is the event's own seq and time and the rest as a draft. Member order does not matter.
 pub fn read_event(value: Json<'_>, loose: bool) -> Result<(Seq, i64, Draft<'_>), EnvelopeError> {
-    // Nearly every line was encoded here, or as it would be; then nothing needs to be looked for.
-    let spelt = value.fields_spelt(BEFORE);
+    // Nearly every line is so; then nothing needs to be looked for.
+    let spelt = spelt_members(value);
     let [kind, seq, time, data, sources, surface_op, ignorable] = match spelt {
         Some(found) => found,
         None => envelope_members(value)?,
@@ -231,8 +239,8 @@ fn envelope_members(value: Json<'_>) -> Result<[Option<Json<'_>>; MEMBERS.len()]
 }
 
 /// How far in a text a part of it begins: addresses tell.
-fn start_in(text: &str, part: Json<'_>) -> usize {
-    part.text().as_ptr().addr().saturating_sub(text.as_ptr().addr())
+fn start_in(text: &str, part: &str) -> usize {
+    part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
 }
 
 /// Whether a number may stand as an event's time.

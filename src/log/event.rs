@@ -14,7 +14,12 @@ pub(super) struct Meta {
     /// One past the last byte of `data`.
     pub(super) data_end: u32,
     pub(super) kind: Kind,
+    /// Bytes of the event's [`Event::place`], 49 at most.
+    pub(super) place: u8,
 }
+
+/// What stands between an event's place and its payload.
+pub(super) const BEFORE_DATA: &str = ",\"data\":";
 
 /// A committed event: `{type, seq, time, data, sourceEventSeqs?, surfaceOp?, ignorable?}` in that
 /// order, compact, on one line (PROTOCOL 4).
@@ -50,23 +55,24 @@ impl<'a> Event<'a> {
         self.meta.kind
     }
 
-    /// The head up to the data: `{"type":…,"seq":…,"time":…,"data":`.
-    fn head(self) -> &'a str {
-        self.line.get(..self.meta.data_start as usize).unwrap_or("")
+    /// Its position and time as its line and answers have them: `"seq":…,"time":…`.
+    pub fn place(self) -> &'a str {
+        let end = (self.meta.data_start as usize).saturating_sub(BEFORE_DATA.len());
+        self.line.get(end.saturating_sub(usize::from(self.meta.place))..end).unwrap_or("")
     }
 
     /// The type as JSON text.
     pub fn type_text(self) -> JsonStr<'a> {
-        let first = self.json().members().next().and_then(|(_, value)| value.as_str());
-        first.unwrap_or(JsonStr::from_verified("\"\""))
+        let end = (self.meta.data_start as usize)
+            .checked_sub(BEFORE_DATA.len() + usize::from(self.meta.place) + ",".len());
+        let text = end.and_then(|end| self.line.get(r#"{"type":"#.len()..end));
+        text.map_or(JsonStr::EMPTY, JsonStr::from_verified)
     }
 
     /// Milliseconds since the Unix epoch, as the writer's clock said; may be negative.
     pub fn time(self) -> i64 {
-        let head = self.head();
-        let digits = head.strip_suffix(",\"data\":").unwrap_or(head);
-        let start = digits.rfind(':').map_or(0, |colon| colon + 1);
-        digits.get(start..).and_then(|text| text.parse().ok()).unwrap_or(0)
+        let digits = self.place().rsplit_once(':').map(|(_, digits)| digits);
+        digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
     }
 
     /// The payload.

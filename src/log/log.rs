@@ -61,8 +61,15 @@ impl Log {
     /// True after the call: a new segment was begun for it, so that a caller who keeps states per
     /// segment can take one.
     pub fn push(&mut self, draft: &Draft<'_>, time: i64) -> (Seq, bool) {
+        let (event, fresh) = self.put(draft, draft.max_len(), time);
+        (event.seq(), fresh)
+    }
+
+    /// The same where the draft's [`Draft::max_len`] is known, in bytes; gives the event itself.
+    #[inline]
+    pub fn put(&mut self, draft: &Draft<'_>, max_len: usize, time: i64) -> (Event<'_>, bool) {
         debug_assert!(is_time(time));
-        let need = draft.max_len() + 1;
+        let need = max_len + 1;
         let fresh = self.tail.room() < need;
         if fresh {
             let next = (self.tail.capacity() * 2).clamp(SEGMENT_MIN, SEGMENT_MAX).max(need);

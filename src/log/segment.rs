@@ -2,7 +2,7 @@
 
 use super::draft::Draft;
 use super::event::{Event, Meta};
-use super::seq::{Offset, Seq};
+use super::seq::Offset;
 use super::types::{HeldTypes, TypeSet};
 
 /// Lines of consecutive events, each ended by `\n`, with an index. A log appends to an open segment;
@@ -47,19 +47,22 @@ impl Segment {
         self.text.capacity() + self.index.capacity() * size_of::<Meta>() + self.types.footprint()
     }
 
-    pub(super) fn push(&mut self, draft: &Draft<'_>, time: i64) -> Seq {
+    pub(super) fn push(&mut self, draft: &Draft<'_>, time: i64) -> Event<'_> {
         let seq = self.first.plus(u64::from(self.len())).next();
         let start = self.text.len();
         let encoded = draft.encode(seq, time, &mut self.text);
         self.text.push('\n');
-        self.index.push(Meta {
-            end: (start + encoded.end) as u32,
+        let end = start + encoded.end;
+        let meta = Meta {
+            end: end as u32,
             data_start: encoded.data_start as u32,
             data_end: encoded.data_end as u32,
             kind: draft.kind,
-        });
+            place: encoded.place as u8,
+        };
+        self.index.push(meta);
         self.types.note(draft.kind, draft.type_text);
-        seq
+        Event::new(self.text.get(start..end).unwrap_or(""), meta, seq)
     }
 
     /// First byte of the line at `at`, or the end of the text.

@@ -106,6 +106,15 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn of(message: Json<'a>) -> Self {
+        // Most clients write so; then nothing needs to be looked for.
+        let mut spelt = message.spelt();
+        let jsonrpc = spelt.member(r#"{"jsonrpc":"#);
+        let id = spelt.member(r#","id":"#);
+        let method = spelt.member(r#","method":"#);
+        let params = spelt.member(r#","params":"#);
+        if spelt.is_whole() {
+            return Self { jsonrpc, id, method, params, answer: false };
+        }
         let names = &["jsonrpc", "id", "method", "params", "result", "error"];
         let [jsonrpc, id, method, params, result, error] = message.all_fields(names).found;
         Self { jsonrpc, id, method, params, answer: result.is_some() || error.is_some() }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jsonrpsee::types::ErrorObjectOwned;
 
-use super::acp::{Follower, Replay, Updates};
+use super::acp::{Follower, Options, Replay, Updates};
 use super::ambient::{Clock, IdSource};
 use super::connection::{Connection, Dialect, Notice};
 use super::error::{Code, WireError};
@@ -199,8 +199,7 @@ pub struct Service {
     /// Where the beginning of a long line may go before its end is made.
     pub(super) outlet: Option<WayOut>,
     /// Who follows the sessions with ACP updates (`liveUpdates`).
-    pub(super) followers: HashMap<SessionId, Follower>,
-    updates: Updates,
+    pub(super) followers: Followers,
     /// What of this turn is not yet handed to the operating system.
     pub(super) turn: Turn,
 }
@@ -217,8 +216,7 @@ impl Service {
             call: Call::default(),
             out: String::new(),
             outlet: None,
-            followers: HashMap::new(),
-            updates: Updates::default(),
+            followers: Followers::default(),
             turn: Turn::default(),
         }
     }
@@ -300,35 +298,11 @@ impl Service {
                 announce(&mut self.out, self.connection.prefix, session, event);
             }
         }
-        self.announced(id, from, slot, start);
-        slot
-    }
-
-    /// Events of a session from `from` on were announced in the output from `start` on: their updates follow, and all
-    /// of it stands or falls with the slot.
-    pub(super) fn announced(&mut self, id: &str, from: Offset, slot: Option<usize>, start: usize) {
-        if self.connection.live_updates {
-            self.follow(id, from);
-        }
+        self.followers.told(&self.connection, &self.settings.wire, session, from, &mut self.out);
         if let Some(slot) = slot {
             self.turn.answered(slot, start, self.out.len(), false);
         }
-    }
-
-    /// Tells the ACP updates of what was committed from `from` on.
-    fn follow(&mut self, id: &str, from: Offset) {
-        let Ok(session) = self.store.session(id) else { return };
-        let options = self.connection.acp_options(self.settings.wire.max_message_bytes);
-        let log = session.history().log();
-        let new = || Replay::until(from, options).into_follower(log);
-        let follower = self.followers.entry(session.id().clone()).or_insert_with(new);
-        self.updates.clear();
-        follower.advance(log, &mut self.updates);
-        for update in self.updates.iter() {
-            begin_update(&mut self.out, session.id());
-            self.out.push_str(update);
-            self.out.push_str("}}\n");
-        }
+        slot
     }
 
     /// Takes events back that were never written.
@@ -374,6 +348,48 @@ impl Service {
     }
 }
 
+/// Who follows sessions with ACP updates.
+#[derive(Default)]
+pub(super) struct Followers {
+    by_session: HashMap<SessionId, Follower>,
+    updates: Updates,
+}
+
+impl Followers {
+    /// Where a connection wants it, adds the ACP updates of what was committed to a session from `from` on.
+    #[inline]
+    pub(super) fn told(
+        &mut self,
+        connection: &Connection,
+        wire: &WireLimits,
+        session: &Session,
+        from: Offset,
+        out: &mut String,
+    ) {
+        if connection.live_updates {
+            self.follow(connection.acp_options(wire.max_message_bytes), session, from, out);
+        }
+    }
+
+    fn follow(&mut self, options: Options, session: &Session, from: Offset, out: &mut String) {
+        let log = session.history().log();
+        let new = || Replay::until(from, options).into_follower(log);
+        let follower = self.by_session.entry(session.id().clone()).or_insert_with(new);
+        self.updates.clear();
+        follower.advance(log, &mut self.updates);
+        for update in self.updates.iter() {
+            begin_update(out, session.id());
+            out.push_str(update);
+            out.push_str("}}\n");
+        }
+    }
+
+    /// A session is no longer followed; it is told anew from where it goes on.
+    pub(super) fn remove(&mut self, id: &SessionId) {
+        self.by_session.remove(id);
+    }
+}
+
 /// Appends a notification line.
 pub(super) fn notify(out: &mut String, prefix: &str, method: &str, params: &str) {
     out.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"");
@@ -388,7 +404,9 @@ pub(super) fn notify(out: &mut String, prefix: &str, method: &str, params: &str)
 #[inline]
 pub(super) fn announce(out: &mut String, prefix: &str, session: &Session, event: Event<'_>) {
     out.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"");
-    out.push_str(prefix);
+    if !prefix.is_empty() {
+        out.push_str(prefix);
+    }
     out.push_str("session/event\",\"params\":{\"sessionId\":");
     out.push_str(session.id_text());
     out.push_str(",\"event\":");

@@ -8,7 +8,7 @@ use imbl::Vector;
 use super::append::{Candidate, Rules};
 use super::refusal::Refusal;
 use crate::json::Json;
-use crate::log::{Kind, Log, Offset, Seq, is_row_tag};
+use crate::log::{Draft, Kind, Log, Offset, Seq, is_row_tag};
 use crate::view::{Closers, Fact, View, check_append, check_shape, closers};
 
 /// What an event may be and how large (PROTOCOL 6).
@@ -141,42 +141,52 @@ impl History {
             return Err(Refusal::limit("maxDepth", u64::from(limits.max_depth)));
         }
         candidate.check_ignorable()?;
-        let mut draft = candidate.draft;
+        let draft = &candidate.draft;
         let gap = match mint {
-            Some(_) => check_append(&draft)?,
-            None => check_shape(&draft).map(|()| None)?,
+            Some(_) => check_append(draft)?,
+            None => check_shape(draft).map(|()| None)?,
         };
-        match vocabulary.admission(candidate) {
-            Admission::AsIs => {}
-            Admission::MarkIgnorable => (draft.ignorable, draft.line) = (true, None),
+        // A draft is large: it is copied only where the log gets another.
+        let marked;
+        let draft = match vocabulary.admission(candidate) {
+            Admission::AsIs => draft,
+            Admission::MarkIgnorable => {
+                marked = Draft { ignorable: true, line: None, ..*draft };
+                &marked
+            }
             Admission::RowTag => return Err(Refusal::row_tag(draft.type_text)),
             Admission::Unknown => return Err(Refusal::unknown_type(draft.type_text)),
-        }
-        let effect = self.view.surface.plan(&draft, &self.log)?;
-        let fact = Fact::of(&draft);
+        };
+        let effect = self.view.surface.plan(draft, &self.log)?;
+        let fact = Fact::of(draft);
         if relate == Relate::Enforce {
             self.view.relations.check(&fact)?;
         }
         let id = gap.and(mint).map(|mint| mint());
         let identified = gap.zip(id.as_deref()).map(|(gap, id)| gap.splice(draft.data.text(), id));
-        if let Some(data) = &identified {
-            (draft.data, draft.line) = (Json::from_verified(data), None);
-        }
+        let with_id;
+        let draft = match &identified {
+            None => draft,
+            Some(data) => {
+                with_id = Draft { data: Json::from_verified(data), line: None, ..*draft };
+                &with_id
+            }
+        };
         let too_large = |bytes: usize| bytes > limits.max_event_bytes;
-        if too_large(draft.max_len())
-            && too_large(self.log.encoded_len(&draft, time))
+        let max_len = draft.max_len();
+        if too_large(max_len)
+            && too_large(self.log.encoded_len(draft, time))
             && !self.is_due_closer(candidate)
         {
             return Err(Refusal::limit("maxEventBytes", limits.max_event_bytes as u64));
         }
-        let (seq, fresh) = self.log.push(&draft, time);
+        let (event, fresh) = self.log.put(draft, max_len, time);
+        let seq = event.seq();
         if fresh || seq.get() % CHECKPOINT_EVENTS == 0 {
             debug_assert!(self.checkpoints.last().is_none_or(|(offset, _)| *offset <= seq.before()));
             self.checkpoints.push_back((seq.before(), Arc::new(self.view.clone())));
         }
-        if let Some(event) = self.log.get(seq) {
-            self.view.apply(event, effect, &fact);
-        }
+        self.view.apply(event, effect, &fact);
         Ok((seq, id))
     }
 

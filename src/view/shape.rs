@@ -248,21 +248,25 @@ fn message(kind: Kind, data: Json<'_>, append: bool) -> Result<Option<IdGap>, Sh
     if gap.is_none() && non_empty(id).is_none() {
         return Err(ShapeError::MessageId(at));
     }
-    let expected = if kind == Kind::AssistantMessage { "assistant" } else { "user" };
-    if !role.is_some_and(|role| role.is_str(expected)) {
-        return Err(ShapeError::MessageRole(at, expected));
+    // Compared with constants, each role by itself.
+    match kind {
+        Kind::AssistantMessage if role.is_some_and(|role| role.is_str("assistant")) => {}
+        Kind::AssistantMessage => return Err(ShapeError::MessageRole(at, "assistant")),
+        _ if role.is_some_and(|role| role.is_str("user")) => {}
+        _ => return Err(ShapeError::MessageRole(at, "user")),
     }
-    let names = &["kind", "provider", "model", "callId"];
-    let [source_kind, provider, model, call_id] = source.unwrap_or(Json::NULL).fields(names);
+    let source = source.unwrap_or(Json::NULL);
+    let [source_kind] = source.fields(&["kind"]);
     let source_kind = non_empty(source_kind).ok_or(ShapeError::MessageSource(at))?;
     let content = content.filter(|content| content.kind() == Type::Array);
     let content = content.ok_or(ShapeError::MessageContent(at))?;
     if kind == Kind::AssistantMessage {
+        let [provider, model] = source.fields(&["provider", "model"]);
         if !source_kind.is("model") || non_empty(provider).is_none() || non_empty(model).is_none() {
             return Err(ShapeError::ModelSource);
         }
     } else if kind == Kind::ToolResult {
-        let call_id = non_empty(call_id).filter(|_| source_kind.is("tool"));
+        let call_id = non_empty(source.get("callId")).filter(|_| source_kind.is("tool"));
         tool_result(content, call_id.ok_or(ShapeError::ToolSource)?)?;
     }
     Ok(gap)

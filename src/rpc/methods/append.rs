@@ -1,7 +1,7 @@
 //! `session/append`, `session/append_batch`, `session/interrupt`.
 
 use crate::json::{Checks, Fields, Json, JsonStr, Type, quote_into};
-use crate::log::{Offset, Seq};
+use crate::log::{Event, Offset, Seq};
 use crate::rpc::connection::Notice;
 use crate::rpc::envelope::Request;
 use crate::rpc::error::{Code, WireError};
@@ -27,29 +27,26 @@ fn is_batch(request: &Request<'_>) -> bool {
 }
 
 fn one_event(service: &mut Service, request: &Request<'_>) -> Option<()> {
-    let Fields { found, others: false } = request.params.all_fields(&APPEND) else { return None };
-    let [kind, data, surface_op, sources, ignorable, session, seq, instance, durable, _meta] = found;
+    let [session, kind, data, surface_op, sources, ignorable, seq, instance, durable, _meta] =
+        append_members(request.params)?;
     let place = direct_place(session?, seq, instance, durable)?;
     // Of a batch's event `null` is a value; here it is as good as absent.
     let kind = kind?.as_str()?;
     let event = (data?, surface_op, sources, given(ignorable));
     let candidate = direct_candidate(request, kind, event, service.settings.limits.max_depth);
-    let (appended, slot) = match service.commit_one(place, &candidate) {
-        Ok(committed) => committed,
-        Err(refusal) => return refused_directly(service, request, refusal),
+    let answer = |out: &mut String, appended: &session::Appended, at: &str| {
+        begin_result(out, request);
+        out.push_str(at);
+        if let Some(id) = &appended.message_id {
+            out.push_str(",\"messageId\":");
+            quote_into(id, out);
+        }
+        end_result(out, appended.duplicate);
     };
-    let mut number = itoa::Buffer::new();
-    let (out, start) = begin_result(service, request);
-    out.push_str("\"seq\":");
-    out.push_str(number.format(appended.seq.get()));
-    out.push_str(",\"time\":");
-    out.push_str(number.format(appended.time));
-    if let Some(id) = &appended.message_id {
-        out.push_str(",\"messageId\":");
-        quote_into(id, out);
+    match service.commit_one(place, &candidate, answer) {
+        Ok(_) => Some(()),
+        Err(refusal) => refused_directly(service, request, refusal),
     }
-    end_result(service, start, appended.duplicate, slot);
-    Some(())
 }
 
 fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
@@ -63,8 +60,7 @@ fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
         if batch.len() == max_batch_events || event.kind() != Type::Object {
             return None;
         }
-        let Fields { found, others: false } = event.all_fields(&EVENT) else { return None };
-        let [kind, data, surface_op, sources, ignorable] = found;
+        let [kind, data, surface_op, sources, ignorable] = event_members(event)?;
         let kind = kind?.as_str()?;
         batch.push(direct_candidate(request, kind, (data?, surface_op, sources, ignorable), max_depth));
     }
@@ -79,14 +75,19 @@ fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
         false => service.committed(place.session, done.committed, done.first.plus(done.count)),
     };
     let mut number = itoa::Buffer::new();
-    let (out, start) = begin_result(service, request);
+    let start = service.out.len();
+    let out = &mut service.out;
+    begin_result(out, request);
     out.push_str("\"firstSeq\":");
     out.push_str(number.format(done.first.get()));
     out.push_str(",\"count\":");
     out.push_str(number.format(done.count));
     out.push_str(",\"time\":");
     out.push_str(number.format(done.time));
-    end_result(service, start, done.duplicate(), slot);
+    end_result(out, done.duplicate());
+    if let Some(slot) = slot {
+        service.turn.answered(slot, start, service.out.len(), false);
+    }
     Some(())
 }
 
@@ -100,43 +101,78 @@ fn refused_directly(service: &mut Service, request: &Request<'_>, refusal: Refus
     Some(())
 }
 
-/// Begins a response; gives where it begins too.
-fn begin_result<'s>(service: &'s mut Service, request: &Request<'_>) -> (&'s mut String, usize) {
-    let out = &mut service.out;
-    let start = out.len();
+fn begin_result(out: &mut String, request: &Request<'_>) {
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
     crate::json::escape_separators(request.id, out);
     out.push_str(",\"result\":{");
-    (out, start)
 }
 
-fn end_result(service: &mut Service, start: usize, duplicate: bool, slot: Option<usize>) {
+fn end_result(out: &mut String, duplicate: bool) {
     if duplicate {
-        service.out.push_str(",\"duplicate\":true");
+        out.push_str(",\"duplicate\":true");
     }
-    service.out.push_str("}}\n");
-    if let Some(slot) = slot {
-        service.turn.answered(slot, start, service.out.len(), false);
-    }
+    out.push_str("}}\n");
 }
 
-/// The members of an event to append.
-const EVENT: [&str; 5] = ["type", "data", "surfaceOp", "sourceEventSeqs", "ignorable"];
 /// The members of a batch's params.
 const BATCH: [&str; 6] = ["sessionId", "events", "expectedSeq", "instanceId", "durable", "_meta"];
+/// The members of an event of a batch.
+const EVENT: [&str; 5] = ["type", "data", "surfaceOp", "sourceEventSeqs", "ignorable"];
 /// The members of an append's params: an event's and its place.
 const APPEND: [&str; 10] = [
+    "sessionId",
     "type",
     "data",
     "surfaceOp",
     "sourceEventSeqs",
     "ignorable",
-    "sessionId",
     "expectedSeq",
     "instanceId",
     "durable",
     "_meta",
 ];
+
+/// An append's params by [`APPEND`]; none of params with another member.
+#[inline(always)]
+fn append_members(params: Json<'_>) -> Option<[Option<Json<'_>>; APPEND.len()]> {
+    // In the order of PROTOCOL 3 nothing needs to be looked for.
+    let mut spelt = params.spelt();
+    let found = [
+        spelt.member(r#"{"sessionId":"#),
+        spelt.member(r#","type":"#),
+        spelt.member(r#","data":"#),
+        spelt.member(r#","surfaceOp":"#),
+        spelt.member(r#","sourceEventSeqs":"#),
+        spelt.member(r#","ignorable":"#),
+        spelt.member(r#","expectedSeq":"#),
+        spelt.member(r#","instanceId":"#),
+        spelt.member(r#","durable":"#),
+        spelt.member(r#","_meta":"#),
+    ];
+    if spelt.is_whole() {
+        return Some(found);
+    }
+    let Fields { found, others } = params.all_fields(&APPEND);
+    (!others).then_some(found)
+}
+
+/// The members of a batch's event by [`EVENT`]; none of an event with another member.
+#[inline(always)]
+fn event_members(event: Json<'_>) -> Option<[Option<Json<'_>>; EVENT.len()]> {
+    let mut spelt = event.spelt();
+    let found = [
+        spelt.member(r#"{"type":"#),
+        spelt.member(r#","data":"#),
+        spelt.member(r#","surfaceOp":"#),
+        spelt.member(r#","sourceEventSeqs":"#),
+        spelt.member(r#","ignorable":"#),
+    ];
+    if spelt.is_whole() {
+        return Some(found);
+    }
+    let Fields { found, others } = event.all_fields(&EVENT);
+    (!others).then_some(found)
+}
 
 /// A member that may be `null` as well as absent.
 fn given(value: Option<Json<'_>>) -> Option<Json<'_>> {
@@ -231,33 +267,40 @@ impl Service {
         let durable = params.durable == Some(true);
         self.check_durable(place.session, durable)?;
         self.check_live(place.session, place.instance)?;
-        let (appended, slot) = self.commit_one(place, &candidate)?;
+        let (appended, slot) = self.commit_one(place, &candidate, |_, _, _| {})?;
         self.answer_with(slot, durable);
         let session::Appended { seq, time, message_id, duplicate } = appended;
         Ok(Appended { seq: seq.get(), time, message_id, duplicate })
     }
 
-    /// Commits and announces one event; gives the slot of this turn too.
+    /// Commits and announces one event; gives the slot of this turn too. `answer` may add to the output what stands
+    /// or falls with it, and has the event's [`Event::place`] for that.
     fn commit_one(
         &mut self,
         place: Append<'_>,
         candidate: &Candidate<'_>,
+        answer: impl FnOnce(&mut String, &session::Appended, &str),
     ) -> Result<(session::Appended, Option<usize>), Refusal> {
         let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
         let (appended, session) = self.store.append(place, candidate, moment)?;
-        if appended.duplicate {
-            // Of an event of this very turn, perhaps: then the answer stands or falls with its write.
-            return Ok((appended, self.turn.slot_of(place.session)));
-        }
-        let from = appended.seq.before();
-        let slot = (self.writes && !session.is_ephemeral()).then(|| self.turn.touch(session.id(), from));
+        let event = session.history().log().get(appended.seq);
         let start = self.out.len();
-        if self.connection.wants(Notice::Event)
-            && let Some(event) = session.history().log().get(appended.seq)
-        {
-            announce(&mut self.out, self.connection.prefix, session, event);
+        let slot = if appended.duplicate {
+            // Of an event of this very turn, perhaps: then the answer stands or falls with its write.
+            self.turn.slot_of(place.session)
+        } else {
+            let from = appended.seq.before();
+            let slot = (self.writes && !session.is_ephemeral()).then(|| self.turn.touch(session.id(), from));
+            if let Some(event) = event.filter(|_| self.connection.wants(Notice::Event)) {
+                announce(&mut self.out, self.connection.prefix, session, event);
+            }
+            self.followers.told(&self.connection, &self.settings.wire, session, from, &mut self.out);
+            slot
+        };
+        answer(&mut self.out, &appended, event.map_or("", Event::place));
+        if let Some(slot) = slot {
+            self.turn.answered(slot, start, self.out.len(), false);
         }
-        self.announced(place.session, from, slot, start);
         Ok((appended, slot))
     }
 
