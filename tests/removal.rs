@@ -113,12 +113,14 @@ fn id() -> SessionId {
     SessionId::new("s").unwrap()
 }
 
+type Act = dyn Fn(&Arc<dyn FileSystem>) + Send + Sync;
+
 /// Another process at work between two operations of ours.
 struct Between {
     inner: Arc<dyn FileSystem>,
     /// Operations of ours that are still to come before that.
     left: AtomicU32,
-    act: Box<dyn Fn(&Arc<dyn FileSystem>) + Send + Sync>,
+    act: Box<Act>,
 }
 
 impl Between {
