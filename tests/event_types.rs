@@ -478,3 +478,34 @@ fn replacements_of_results_are_held_to_their_rules() {
     assert_eq!(rule, "INV_REWRITE_OUTSIDE_TURN");
     assert!(rules.get(&rule).is_some());
 }
+
+/// The logs of the reference's own tests, where they are at hand.
+#[test]
+fn what_the_reference_writes_is_usual() {
+    let Some(folder) = support::shared("corpus/fixtures/rehydrated") else {
+        eprintln!("../shared/corpus is not there: nothing is held to what is usual");
+        return;
+    };
+    let document = document();
+    let mut met: BTreeMap<String, u64> = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_file()) {
+        let text = fs::read_to_string(entry.path()).unwrap();
+        for line in text.lines().skip(1) {
+            let Ok((event, _)) = Json::parse(line) else { continue };
+            let (Some(kind), Some(data)) = (event.get("type").and_then(Json::as_str), event.get("data"))
+            else {
+                continue;
+            };
+            let name = kind.lossy().into_owned();
+            let Some(described) = types(&document).get(&name) else { continue };
+            // Placeholders stand for the texts of headers.
+            let odd = name == "request/header";
+            let is_current = fits(&document, &described["data"], data.text());
+            if let (Some(usual), true, false) = (described.get("usual"), is_current, odd) {
+                assert_eq!(faults(&document, usual, data), [""; 0], "{name} {}", data.text());
+                *met.entry(name).or_default() += 1;
+            }
+        }
+    }
+    assert!(met.len() > 12, "{met:?}");
+}

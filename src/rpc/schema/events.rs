@@ -11,8 +11,8 @@ use crate::view::RETIRED;
 
 const DESCRIPTION: &str = "The known event types. Of each: what it is for; data, all that is checked of its data; \
     enforced, what is checked besides in a session with invariants \"enforce\" (the default); usual, what \
-    writers put there and readers look for, unchecked beyond data and enforced: a log may hold anything else \
-    in its place, and more members; surfaceOp and sourceEventSeqs, required, optional or forbidden beside \
+    writers put there and readers look for, unchecked beyond data and enforced: its kinds are those that are \
+    known, and a log may hold others, anything else in its place, and more members; surfaceOp and sourceEventSeqs, required, optional or forbidden beside \
     data; rules, by the names that a refusal gives as data.rule, what no schema of one event says (INV_ ones \
     only where invariants are enforced); examples of data. Everywhere data may be any JSON value without -0, \
     numbers beyond a double and duplicate keys. Other types need ignorable: true, or to be declared in \

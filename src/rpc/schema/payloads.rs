@@ -237,19 +237,18 @@ pub(super) struct UserMessage {
     source: UserSource,
 }
 
-/// Who spoke. The set is open.
+/// Who spoke: the kind `user`; `plugin`, with its name; and others that speak for the user, with members of theirs.
 #[derive(JsonSchema)]
-#[schemars(tag = "kind", rename_all = "kebab-case")]
-enum UserSource {
-    /// The user.
-    User,
-    /// A plugin.
-    Plugin {
-        /// Its name.
-        plugin: String,
-        /// How to show it; a reader knows `notice`, which has a `summary`.
-        form: Option<String>,
-    },
+struct UserSource {
+    /// Only what is of the kind `user` is told to ACP clients as the user's words.
+    #[schemars(length(min = 1))]
+    kind: String,
+    /// The plugin's name.
+    plugin: Option<String>,
+    /// How it is meant; a live `notice` is told to ACP clients that take notices.
+    form: Option<String>,
+    /// What a `notice` says.
+    summary: Option<String>,
 }
 
 /// What the model said in a step.
