@@ -35,32 +35,51 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
-    /// The kind of a type.
-    pub fn of(name: &str) -> Self {
-        match name {
-            "user/message" => Self::UserMessage,
-            "assistant/message" => Self::AssistantMessage,
-            "tool/result" => Self::ToolResult,
-            "assistant/chunk" => Self::AssistantChunk,
-            "tool/call" => Self::ToolCall,
-            "turn/start" => Self::TurnStart,
-            "turn/end" => Self::TurnEnd,
-            "step/start" => Self::StepStart,
-            "step/end" => Self::StepEnd,
-            "todo/write" => Self::TodoWrite,
-            "request/header" => Self::RequestHeader,
-            "request/context" => Self::RequestContext,
-            "session/end-seed" => Self::SessionEndSeed,
-            "session/title" => Self::SessionTitle,
-            "session/title-llm-request" => Self::SessionTitleLlmRequest,
-            "compaction/start" => Self::CompactionStart,
-            "compaction/summary" => Self::CompactionSummary,
-            "compaction/prune" => Self::CompactionPrune,
-            "compaction/end" => Self::CompactionEnd,
-            _ if KEPT.binary_search(&name).is_ok() => Self::Known,
-            _ => Self::Other,
+/// The one list of the types that something here reads: the match that finds their kinds, and their names.
+macro_rules! read_types {
+    ($($name:literal => $kind:ident,)*) => {
+        /// The types that something here reads.
+        const READ: &[&str] = &[$($name),*];
+
+        impl Kind {
+            /// The kind of a type.
+            pub fn of(name: &str) -> Self {
+                match name {
+                    $($name => Self::$kind,)*
+                    _ if KEPT.binary_search(&name).is_ok() => Self::Known,
+                    _ => Self::Other,
+                }
+            }
         }
+    };
+}
+
+read_types! {
+    "user/message" => UserMessage,
+    "assistant/message" => AssistantMessage,
+    "tool/result" => ToolResult,
+    "assistant/chunk" => AssistantChunk,
+    "tool/call" => ToolCall,
+    "turn/start" => TurnStart,
+    "turn/end" => TurnEnd,
+    "step/start" => StepStart,
+    "step/end" => StepEnd,
+    "todo/write" => TodoWrite,
+    "request/header" => RequestHeader,
+    "request/context" => RequestContext,
+    "session/end-seed" => SessionEndSeed,
+    "session/title" => SessionTitle,
+    "session/title-llm-request" => SessionTitleLlmRequest,
+    "compaction/start" => CompactionStart,
+    "compaction/summary" => CompactionSummary,
+    "compaction/prune" => CompactionPrune,
+    "compaction/end" => CompactionEnd,
+}
+
+impl Kind {
+    /// The names of the load vocabulary (FORMAT 3), in no order.
+    pub fn known_names() -> impl Iterator<Item = &'static str> {
+        READ.iter().chain(&KEPT).copied()
     }
 
     /// The kind of a type as it stands in JSON text, whatever its escapes.
@@ -119,7 +138,8 @@ mod tests {
     #[test]
     fn the_vocabulary_is_sorted_and_has_48_types() {
         assert!(KEPT.is_sorted());
-        assert_eq!(KEPT.len() + 19, 48);
+        assert_eq!(Kind::known_names().collect::<std::collections::BTreeSet<_>>().len(), 48);
+        assert!(Kind::known_names().all(|name| Kind::of(name) != Kind::Other));
         assert_eq!(Kind::of("team/message/queued"), Kind::Known);
         assert_eq!(Kind::of("user/messages"), Kind::Other);
     }

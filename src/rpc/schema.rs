@@ -4,8 +4,12 @@
 //! under its own `$defs`. [`bundle`] is all of them in one document over shared `$defs`.
 
 mod acp;
+mod checks;
 mod defs;
 mod errors;
+mod event_types;
+mod events;
+mod payloads;
 
 use std::collections::BTreeMap;
 
@@ -31,6 +35,7 @@ type Document = Map<String, Value>;
 struct Schemas {
     methods: BTreeMap<&'static str, Document>,
     notifications: BTreeMap<&'static str, Document>,
+    events: Document,
     defs: Defs,
 }
 
@@ -54,8 +59,9 @@ fn document<const N: usize>(title: &str, description: &str, parts: [(&str, Value
 
 impl Schemas {
     fn new() -> Self {
-        let (methods, notifications) = (BTreeMap::new(), BTreeMap::new());
-        let mut all = Self { methods, notifications, defs: Defs::new() };
+        let (methods, notifications, mut defs) = (BTreeMap::new(), BTreeMap::new(), Defs::new());
+        let events = events::document(&mut defs);
+        let mut all = Self { methods, notifications, events, defs };
         all.add_methods();
         all.add_notifications();
         all.defs.result::<EventSchema>();
@@ -192,6 +198,7 @@ pub fn files() -> BTreeMap<String, String> {
         }
     }
     put("errors.json".to_owned(), errors::document());
+    put("events.json".to_owned(), all.events.clone());
     for (path, name) in [("event.json", "Event"), ("message.json", "Message")] {
         put(path.to_owned(), all.defs.root(name));
     }
@@ -210,6 +217,7 @@ pub fn bundle() -> String {
         "methods": all.methods,
         "notifications": all.notifications,
         "error": errors::document(),
+        "events": all.events,
         "$defs": all.defs.all(),
     }))
 }
@@ -246,6 +254,7 @@ fn index(all: &Schemas) -> Value {
         "notifications": notifications.collect::<Vec<_>>(),
         "errors": errors.collect::<Vec<_>>(),
         "errorFile": "errors.json",
+        "eventFile": "events.json",
         "definitions": { "Event": "event.json", "Message": "message.json" },
     })
 }

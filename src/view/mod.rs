@@ -25,6 +25,6 @@ pub use repair::{Closer, Closers, closers, open_turn};
 pub use request::{
     Reason, RequestState, canonical, context_text, equal_headers, header_reason, header_text, next_reason,
 };
-pub use shape::{MessageAt, ShapeError, check_append, check_shape};
+pub use shape::{MessageAt, RETIRED, ShapeError, check_append, check_shape};
 pub use surface::{Effect, Surface, SurfaceError, message_of};
 pub use view::View;

@@ -191,12 +191,14 @@ fn check(draft: &Draft<'_>, append: bool) -> Result<Option<IdGap>, ShapeError> {
     Ok(None)
 }
 
+/// Types of other times that are refused everywhere (FORMAT 2.1, 14), and what to append instead.
+pub const RETIRED: [(&str, &str); 3] = [
+    ("request/header-delta", "append a whole request/header"),
+    ("mode/set", "append a plan/mode, sandbox/mode or permission/preset"),
+    ("steering/message", "append a user/message"),
+];
+
 fn retired(name: JsonStr<'_>) -> Result<(), ShapeError> {
-    const RETIRED: [(&str, &str); 3] = [
-        ("request/header-delta", "append a whole request/header"),
-        ("mode/set", "append a plan/mode, sandbox/mode or permission/preset"),
-        ("steering/message", "append a user/message"),
-    ];
     match RETIRED.iter().find(|(retired, _)| name.is(retired)) {
         Some((name, instead)) => Err(ShapeError::RetiredType(name, instead)),
         None => Ok(()),

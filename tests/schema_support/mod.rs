@@ -41,7 +41,7 @@ impl Check<'_> {
         };
         for (keyword, want) in keywords {
             match keyword.as_str() {
-                "title" | "description" | "default" | "$schema" | "$defs" => {}
+                "title" | "description" | "default" | "examples" | "$schema" | "$defs" => {}
                 "$ref" => {
                     let pointer =
                         want.as_str().and_then(|text| text.strip_prefix('#')).expect("a local $ref");
@@ -75,6 +75,12 @@ impl Check<'_> {
                     assert_eq!(want.as_u64(), Some(1), "only an empty string is looked for");
                     if value.as_str().is_some_and(|text| text.is_empty()) {
                         self.fault(at, "an empty string");
+                    }
+                }
+                "minItems" => {
+                    let short = value.elements().count() < want.as_u64().unwrap() as usize;
+                    if value.kind() == Type::Array && short {
+                        self.fault(at, format!("fewer than {want} elements"));
                     }
                 }
                 "maxItems" => {
@@ -117,6 +123,12 @@ impl Check<'_> {
                         }
                     }
                 }
+                "not" => {
+                    if self.fits(want, value) {
+                        self.fault(at, format!("fits what it must not: {}", short(value)));
+                    }
+                }
+                "allOf" => want.as_array().unwrap().iter().for_each(|part| self.value(part, value, at)),
                 "anyOf" => {
                     if !want.as_array().unwrap().iter().any(|choice| self.fits(choice, value)) {
                         self.fault(at, format!("fits none of the choices: {}", short(value)));

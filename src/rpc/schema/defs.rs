@@ -46,6 +46,11 @@ impl Defs {
         self.written.subschema_for::<T>().to_value()
     }
 
+    /// A reference to what is described and neither read nor written as such.
+    pub(super) fn described<T: JsonSchema>(&mut self) -> Value {
+        self.read.subschema_for::<T>().to_value()
+    }
+
     /// Takes what the generators have made. A type that is both read and written is one definition: as
     /// it is read, which asks less.
     pub(super) fn finish(&mut self) {
