@@ -27,7 +27,8 @@ fn message(kind: &str, data: serde_json::Value) -> BatchEvent {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
-    let mut command = Command::new(words.next().unwrap_or_else(|| "sessiond".to_owned()));
+    let program = words.next().unwrap_or_else(|| "sessiond".to_owned());
+    let mut command = Command::new(&program);
     let words: Vec<String> = words.collect();
     if words.is_empty() {
         command.args(["serve", "--store", "memory:"]);
@@ -35,7 +36,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     command.args(words);
 
     // Notifications have a reader of their own: when it is slow, the daemon waits for it.
-    let (client, mut notifications) = Client::spawn(command)?;
+    let spawned = Client::spawn(command).map_err(|error| format!("{program} does not start: {error}"));
+    let (client, mut notifications) = spawned?;
     let reader = tokio::spawn(async move {
         while let Some(notification) = notifications.next().await {
             if let Notification::Update(notice) = notification {

@@ -61,8 +61,9 @@ struct SchemaArgs {
 
 #[derive(Args)]
 struct ServeArgs {
-    /// Where sessions are kept: memory: or jsonl:DIR; by default files in the user's state directory.
-    #[arg(long, value_name = "STORE", env = "SESSIOND_STORE")]
+    /// Where sessions are kept: memory: or jsonl:DIR; by default $SESSIOND_STORE, else files in the user's state
+    /// directory.
+    #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// Write the conversation to FILE as a transcript.
     #[arg(long, value_name = "FILE")]
@@ -82,7 +83,7 @@ struct ServeArgs {
     /// Faults that storage is to meet, for tests.
     #[arg(long, value_name = "FILE", hide = true)]
     fault_file: Option<PathBuf>,
-    /// What is logged to stderr.
+    /// What is logged to stderr: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "warn")]
     log: LevelFilter,
     #[command(flatten)]
@@ -177,6 +178,14 @@ fn run_serve(args: ServeArgs) -> ExitCode {
             return ExitCode::from(WRONG_USAGE);
         }
     };
+    let store = match StoreChoice::resolve(args.store.as_deref()) {
+        Ok(store) => store,
+        Err(error) if error.is_usage() => {
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            return ExitCode::from(WRONG_USAGE);
+        }
+        Err(error) => return could_not_start(&error),
+    };
     let stdio = match take_stdio() {
         Ok(stdio) => stdio,
         Err(error) => return could_not_start(&error),
@@ -194,7 +203,7 @@ fn run_serve(args: ServeArgs) -> ExitCode {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(%place, "panicked at");
     }));
-    let code = match start(args, settings, stdio) {
+    let code = match start(args, store, settings, stdio) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(%error, "sessiond could not start or go on");
@@ -207,11 +216,12 @@ fn run_serve(args: ServeArgs) -> ExitCode {
 
 fn start(
     args: ServeArgs,
+    store: StoreChoice,
     settings: Settings,
     stdio: sessiond::stdio::Stdio,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let recorder = args.record.as_deref().map(record_to).transpose()?;
-    match StoreChoice::resolve(args.store.as_deref())? {
+    match store {
         StoreChoice::Memory => serve(stdio, settings, |_, _| Box::new(MemoryStorage::default()), recorder)?,
         StoreChoice::Jsonl(root) => {
             let (fixed, max_event_bytes) = (settings.clock.is_fixed(), settings.limits.max_event_bytes);

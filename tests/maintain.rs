@@ -229,6 +229,11 @@ fn what_a_load_mends_is_told_and_mended() {
         let store = Store::with(&log);
         let (code, sessions, _) = store.verify();
         assert_eq!((code, &sessions[0]["status"]), (0, &json!("repairable")), "{name}: {}", sessions[0]);
+        for problem in sessions[0]["problems"].as_array().unwrap() {
+            assert_eq!(problem["class"], "", "no load refuses it: {problem}");
+        }
+        let told = String::from_utf8(run(&["verify", "--store", &store.spec()]).stdout).unwrap();
+        assert!(told.contains("first write"), "a load writes nothing: {told}");
         let (code, text) = store.repair(&["--dry-run"]);
         assert!(code == 0 && text.contains("would be"), "{name}: {text}");
         assert_eq!(store.read("session.jsonl"), log, "{name}");
@@ -331,6 +336,10 @@ fn what_is_not_repaired_says_why() {
         let store = Store::with(log.as_bytes());
         let (code, sessions, _) = store.verify();
         assert_eq!((code, &sessions[0]["status"]), (1, &json!(status)), "{}", sessions[0]);
+        if why == "--event-type" {
+            let message = sessions[0]["problems"][0]["message"].as_str().unwrap();
+            assert!(message.contains(why), "{message}");
+        }
         let (code, text) = store.repair(&[]);
         assert!(code == 1 && text.contains(why), "{why}: {text}");
         assert_eq!(store.names(), ["session.jsonl"], "{why}");
@@ -452,6 +461,16 @@ fn a_store_is_told_whole_whatever_lies_in_it() {
     assert_eq!(last, "5 sessions: 1 ok, 4 corrupt; 2 directories without a log; 1 place not looked into");
     assert!(!text.contains("/s/session.jsonl"), "all is well with it: {text}");
 
+    // One session by its id, with all that stands for it; a path that is there comes first.
+    for (id, code, count) in [("s", 0, 1), ("twice", 1, 2), ("flat", 1, 1), ("empty", 1, 1)] {
+        let (found, lines, _) = parse(&run(&["verify", id, "--json", "--store", &store.spec()]));
+        assert_eq!((found, lines.len()), (code, count), "{id}: {lines:?}");
+        assert!(lines.iter().all(|line| line["session"] == id), "{lines:?}");
+    }
+    let output = run(&["verify", "nobody", "--store", &store.spec()]);
+    let says = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(3) && says.contains("no session of that id"), "{says}");
+
     // One directory, one project, one file; and a copy under any name.
     let root = store.dir.path();
     store.put("copy", good("s").as_bytes());
@@ -471,6 +490,19 @@ fn a_store_is_told_whole_whatever_lies_in_it() {
     let args = ["verify", "--json"];
     let (_, _, by_env) = parse(&sessiond(&args).env("SESSIOND_STORE", store.spec()).output().unwrap());
     assert_eq!(by_env, summary);
+    // An empty variable is none: the user's own store, which is empty here.
+    let mut unset = sessiond(&args);
+    unset.env("SESSIOND_STORE", "").env("XDG_STATE_HOME", root.join("state"));
+    let (code, lines, _) = parse(&unset.output().unwrap());
+    assert_eq!((code, lines.len()), (0, 0), "{lines:?}");
+    for command in [&["serve"][..], &["verify"], &["repair", "s"]] {
+        let flag = run(&[command, &["--store", "nowhere:"]].concat());
+        let variable = sessiond(command).env("SESSIOND_STORE", "nowhere:").output().unwrap();
+        for output in [flag, variable] {
+            let says = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.code() == Some(2) && says.contains("memory: or jsonl:DIR"), "{says}");
+        }
+    }
 }
 
 #[test]

@@ -57,6 +57,12 @@ fn a_log_that_goes_away_while_it_is_looked_for_is_not_found() {
         bench.local.ok("session/new", of("s"));
         let taken = bench.local.call("session/append", append("s", &note(1))).unwrap_err();
         assert_eq!(taken["data"]["code"], "SESSION_ALREADY_EXISTS", "it is there all the same: {taken}");
+        // What it says leads to the one that is stored.
+        let says = taken["message"].as_str().unwrap();
+        assert!(says.contains("close this one, then load that one"), "{says}");
+        bench.local.ok("session/close", of("s"));
+        let stored = bench.local.ok("session/load", of("s"));
+        assert_eq!(stored["nextSeq"], 1, "{stored}");
     }
 }
 

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use etcetera::BaseStrategy;
 
+/// The variable that stands for a `--store` that is not given.
+const VARIABLE: &str = "SESSIOND_STORE";
+
 /// A store that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreChoice {
@@ -13,25 +16,52 @@ pub enum StoreChoice {
     Jsonl(PathBuf),
 }
 
+/// Why it cannot be told which store is meant.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreChoiceError {
+    /// A text of no known form, from the flag or from `SESSIOND_STORE`.
+    #[error("{0:?} is no store; write memory: or jsonl:DIR")]
+    NoStore(String),
+    /// `SESSIOND_STORE` is no text.
+    #[error("SESSIOND_STORE is not UTF-8; write memory: or jsonl:DIR")]
+    NotUtf8,
+    /// The user has no directories to fall back on.
+    #[error("cannot find the user's state directory ({0}); give --store")]
+    NoStateDirectory(#[from] etcetera::HomeDirError),
+}
+
+impl StoreChoiceError {
+    /// Whether it is asked for wrongly, as opposed to: there is none.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, Self::NoStateDirectory(_))
+    }
+}
+
 impl StoreChoice {
-    /// The store that a flag or `SESSIOND_STORE` asks for; without them the one in the user's state directory.
+    /// The store that the flag asks for, else `SESSIOND_STORE` unless it is empty; without them the one in the user's
+    /// state directory.
     ///
     /// # Errors
     /// What is wrong with the text, or with the user's directories.
-    pub fn resolve(asked: Option<&str>) -> Result<Self, String> {
-        match asked {
-            Some("memory:") => Ok(Self::Memory),
-            Some(spec) => match spec.strip_prefix("jsonl:") {
-                Some(dir) if !dir.is_empty() => Ok(Self::Jsonl(PathBuf::from(dir))),
-                _ => Err(format!("{spec:?} is no store; write memory: or jsonl:DIR")),
-            },
-            None => {
-                let dirs = etcetera::choose_base_strategy().map_err(|error| {
-                    format!("cannot find the user's state directory ({error}); give --store")
-                })?;
+    pub fn resolve(flag: Option<&str>) -> Result<Self, StoreChoiceError> {
+        if let Some(spec) = flag {
+            return Self::parse(spec);
+        }
+        match std::env::var_os(VARIABLE) {
+            Some(spec) if !spec.is_empty() => Self::parse(spec.to_str().ok_or(StoreChoiceError::NotUtf8)?),
+            _ => {
+                let dirs = etcetera::choose_base_strategy()?;
                 let state = dirs.state_dir().unwrap_or_else(|| dirs.data_dir());
                 Ok(Self::Jsonl(state.join("sessiond").join("sessions")))
             }
+        }
+    }
+
+    fn parse(spec: &str) -> Result<Self, StoreChoiceError> {
+        match spec.strip_prefix("jsonl:") {
+            Some(dir) if !dir.is_empty() => Ok(Self::Jsonl(PathBuf::from(dir))),
+            _ if spec == "memory:" => Ok(Self::Memory),
+            _ => Err(StoreChoiceError::NoStore(spec.to_owned())),
         }
     }
 }

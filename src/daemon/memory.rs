@@ -42,6 +42,7 @@ impl MemoryStorage {
             line: length.get() + 1,
             offset: 0,
             rule: "",
+            remedy: Some("see session/inspect"),
         })?;
         self.resting.remove(kept.active_at(), &id);
         let repaired = (closers > 0).then_some((closers, 0));

@@ -10,7 +10,7 @@ mod owner;
 mod paths;
 mod signals;
 
-pub use choice::StoreChoice;
+pub use choice::{StoreChoice, StoreChoiceError};
 pub use jsonl::{JsonlOptions, JsonlStorage};
 pub use maintain::{RepairArgs, VerifyArgs, main_repair, main_verify};
 pub use memory::MemoryStorage;

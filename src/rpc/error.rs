@@ -79,7 +79,7 @@ codes! {
     SessionNotLive = -31001, "SESSION_NOT_LIVE" { "sessionId": Text, "instanceId": Text };
     /// The id is live or stored.
     SessionAlreadyExists = -31002, "SESSION_ALREADY_EXISTS" { "sessionId": Text, "live": Flag, "parentSession?": Text, "inheritedEventCount": Count, "nextSeq": Count };
-    /// Not the seq of an event.
+    /// Not the seq of an event; `data.boundary` is what was given, as text.
     InvalidBoundary = -31003, "INVALID_BOUNDARY" { "boundary": Text, "lastSeq": CountOrNull };
     /// The boundary is inside an open turn.
     OpenTurn = -31004, "OPEN_TURN" { "boundary": Count, "turn": Any };

@@ -43,7 +43,8 @@ pub enum InvariantsMode {
     Off,
 }
 
-/// What to do with a boundary inside an open turn.
+/// What to do with a boundary inside an open turn: refuse it (`reject`), or cut at the end of the last completed turn
+/// instead (`clip`; nothing is left if there is none).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
@@ -113,7 +114,7 @@ pub struct NewMeta {
 params! {
     /// The params of `session/new`.
     open NewParams {
-        /// The id of the new session; minted when left out.
+        /// The id of the new session; minted when left out. The store has it from the first event on.
         #[serde(skip_serializing_if = "Option::is_none")]
         session_id: Option<String>,
         /// The working directory: an absolute path. ACP requires it.
@@ -159,7 +160,8 @@ params! {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<bool>", extend("enum" = [true, null]))]
         ignorable: Option<RawJson>,
-        /// Appends only if this is the log's length; makes a retry safe.
+        /// Appends only if this is the log's length: repeated, it never commits twice. Behind a crash in an open turn
+        /// the closers stand there: `SEQ_CONFLICT`.
         #[serde(skip_serializing_if = "Option::is_none")]
         expected_seq: Option<u64>,
         /// The instance that the caller means; another one is `SESSION_NOT_LIVE`.
@@ -207,7 +209,8 @@ params! {
         session_id: String,
         /// In the order in which they are appended.
         events: Vec<BatchEvent>,
-        /// Appends only if this is the log's length; makes a retry safe.
+        /// Appends only if this is the log's length, or lacks the rest of these events: repeated, it never commits
+        /// twice. Behind a crash in an open turn the closers stand there: `SEQ_CONFLICT`.
         #[serde(skip_serializing_if = "Option::is_none")]
         expected_seq: Option<u64>,
         /// The instance that the caller means; another one is `SESSION_NOT_LIVE`.
@@ -272,7 +275,7 @@ params! {
         /// Whether appends must keep the turn/step/tool relations.
         #[serde(skip_serializing_if = "Option::is_none")]
         invariants: Option<InvariantsMode>,
-        /// Never stored, gone after close.
+        /// Never stored, gone after close; of an ephemeral session's fork nothing else may be said.
         #[serde(skip_serializing_if = "Option::is_none")]
         ephemeral: Option<bool>,
     }
@@ -315,7 +318,7 @@ params! {
 pub struct Since {
     /// The generation that the reader's list belongs to.
     pub replace_generation: u64,
-    /// Messages that the reader holds.
+    /// Messages that the reader holds; beyond `total` the whole list is given.
     pub count: u64,
     /// Ignored.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]

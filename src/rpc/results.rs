@@ -54,7 +54,8 @@ macro_rules! opened {
                 inherited_event_count: u64,
                 /// The log's length when the session became live.
                 first_live_seq: u64,
-                /// The log's length: the seq that the next event gets.
+                /// The log's length: the seq that the next event gets. When a session becomes live, `session/event` tells
+                /// of events from there on; those before it are to be read.
                 next_seq: u64,
                 /// Whether appends must keep the turn/step/tool relations.
                 invariants: InvariantsMode,
@@ -91,7 +92,7 @@ result! {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(extend("const" = "subagent"))]
         origin: Option<String>,
-        /// How deep in delegation.
+        /// How deep in delegation; a log says 0 where nothing was said, and so does a session that is loaded from one.
         #[serde(skip_serializing_if = "Option::is_none")]
         delegation_depth: Option<u64>,
         /// A front-end's own name of the agent's set-up.
@@ -101,9 +102,10 @@ result! {
 }
 
 result! {
-    /// What a load had to mend.
+    /// What a load had to mend; it is written by the first append, flush or close, or at the daemon's end.
     Repaired {
-        /// Events that closed an open turn.
+        /// Events that closed an open turn, whether a crash had left it or a close: in the log at once, announced by no
+        /// `session/event`.
         closers: u64,
         /// Bytes of a torn tail that the first write will cut.
         cut_bytes: u64,
@@ -288,7 +290,8 @@ opened! {
     }
 }
 
-/// Whether a listed session can be opened.
+/// Whether a listed session can be opened, as far as a list looks: a log of the size that its summary was made for is not
+/// read. A load reads all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
@@ -326,7 +329,7 @@ result! {
         origin: Option<String>,
         /// Whether it is live in this daemon.
         live: bool,
-        /// Whether it can be opened.
+        /// Whether it can be opened, as far as a list looks.
         status: Status,
         /// Why not.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -346,7 +349,7 @@ result! {
 }
 
 result! {
-    /// The result of `session/inspect`.
+    /// The result of `session/inspect`: of a session whose header reads and which is stored once.
     InspectResult {
         /// What was fixed when the session was made.
         header: HeaderResult,
@@ -407,7 +410,8 @@ result! {
 }
 
 result! {
-    /// The params of the `session/event` notification.
+    /// The params of the `session/event` notification. None is sent of what a log holds when its session becomes live: a
+    /// seed, a fork's `session/end-seed`, a load's closers.
     EventNotice {
         /// The session.
         session_id: String,

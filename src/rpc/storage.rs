@@ -347,6 +347,8 @@ pub enum StorageError {
         offset: u64,
         /// FORMAT's class.
         rule: &'static str,
+        /// What helps, where the reason does not say it.
+        remedy: Option<&'static str>,
     },
     /// A log of another time or another writer.
     Unsupported {
@@ -362,6 +364,13 @@ pub enum StorageError {
         /// The id.
         id: SessionId,
         /// What is known of it.
+        summary: StoredSummary,
+    },
+    /// The id of a session that is live here, and not stored yet, is another process's meanwhile.
+    Overtaken {
+        /// The id.
+        id: SessionId,
+        /// What is known of the one that is stored.
         summary: StoredSummary,
     },
     /// The log holds what is over a limit here.
@@ -401,6 +410,14 @@ impl StorageError {
         matches!(self, Self::Failed { committed: true, .. } | Self::Lost { committed: true, .. })
     }
 
+    /// The same of a session that stays live: an id that is taken is taken from it.
+    pub(super) fn of_live(self) -> Self {
+        match self {
+            Self::Exists { id, summary } => Self::Overtaken { id, summary },
+            error => error,
+        }
+    }
+
     /// Whether nothing can be written to the log any more.
     pub(super) fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. } | Self::Bug)
@@ -417,6 +434,16 @@ pub(super) fn not_stored(id: &str) -> WireError {
     let id: String = id.chars().take(300).collect();
     let message = format!("session {id:?} is not stored here; list the sessions, or create it");
     WireError::new(Code::SessionNotFound, message).text("sessionId", &id)
+}
+
+fn already_exists(message: String, id: &SessionId, summary: &StoredSummary) -> WireError {
+    let error = WireError::new(Code::SessionAlreadyExists, message).text("sessionId", id.as_str());
+    let error = error.fact("live", false);
+    let error = match &summary.parent_session {
+        Some(parent) => error.text("parentSession", parent),
+        None => error,
+    };
+    error.fact("inheritedEventCount", summary.inherited).fact("nextSeq", summary.next_seq)
 }
 
 impl From<StorageError> for WireError {
@@ -471,9 +498,9 @@ impl From<StorageError> for WireError {
                     None => error,
                 }
             }
-            StorageError::Corrupt { id, reason, line, offset, rule } => {
-                let message =
-                    format!("session {id} is damaged: {reason}; see session/inspect, or run sessiond repair");
+            StorageError::Corrupt { id, reason, line, offset, rule, remedy } => {
+                let remedy = remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+                let message = format!("session {id} is damaged: {reason}{remedy}");
                 let error = Self::new(Code::SessionCorrupt, message).text("sessionId", id.as_str());
                 error.text("rule", rule).fact("line", line).fact("offset", offset)
             }
@@ -484,13 +511,13 @@ impl From<StorageError> for WireError {
             }
             StorageError::Exists { id, summary } => {
                 let message = format!("session {id} is stored already; load it, or choose another id");
-                let error = Self::new(Code::SessionAlreadyExists, message).text("sessionId", id.as_str());
-                let error = error.fact("live", false);
-                let error = match &summary.parent_session {
-                    Some(parent) => error.text("parentSession", parent),
-                    None => error,
-                };
-                error.fact("inheritedEventCount", summary.inherited).fact("nextSeq", summary.next_seq)
+                already_exists(message, &id, &summary)
+            }
+            StorageError::Overtaken { id, summary } => {
+                let message = format!(
+                    "another process has stored a session {id} first; close this one, then load that one, or choose another id"
+                );
+                already_exists(message, &id, &summary)
             }
             StorageError::Limit { id, reason, limit, max } => {
                 let error =

@@ -198,6 +198,10 @@ impl Server {
     fn end_hold(&mut self, lines: &Lines, undo: Undo, result: JobResult) {
         let JobResult::Kept(Err(error)) = result else { return self.let_out(lines) };
         let Some(service) = self.service.as_mut() else { return };
+        let error = match undo {
+            Undo::Close(_) => error,
+            Undo::Nothing | Undo::Retract(..) => error.of_live(),
+        };
         match undo {
             // Only answers that promise stable storage are refused.
             Undo::Retract(..) if error.is_committed() => {

@@ -98,8 +98,8 @@ impl Sink for Keeper<'_> {
                 Ok(())
             }
             Err(refusal) if self.lenient => {
-                self.refused =
-                    Some(format!("line {} (byte {}): {refusal}", event.place.line(), event.place.offset));
+                let (line, byte) = (event.place.line(), event.place.offset);
+                self.refused = Some(format!("line {line} (byte {byte}): {}", reason(&refusal)));
                 let mut log = self.history.share_log();
                 log.push(event.draft, event.time);
                 self.beyond = Some(log);
@@ -121,6 +121,17 @@ impl Sink for Keeper<'_> {
     }
 }
 
+/// Why an event is refused that is stored already, and which cannot be marked any more.
+fn reason(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::UnknownType(name) => format!(
+            "event type {name:?} is not known; declare it: in eventTypes at initialize, with --event-type to verify \
+             and repair"
+        ),
+        refusal => refusal.to_string(),
+    }
+}
+
 /// A refusal as the disk room passes it on.
 fn refused(refusal: &Refusal) -> Refused {
     let (verdict, class) = match refusal {
@@ -132,5 +143,5 @@ fn refused(refusal: &Refusal) -> Refused {
         Refusal::Limit { limit, max } => (Verdict::Limit(TooLow { limit, max: *max }), ""),
         _ => (Verdict::Corrupt, ""),
     };
-    Refused { verdict, class, reason: refusal.to_string() }
+    Refused { verdict, class, reason: reason(refusal) }
 }

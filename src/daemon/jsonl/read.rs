@@ -90,11 +90,24 @@ fn open(shared: &Shared, id: &SessionId, path: &LogPath) -> Result<Arc<dyn File>
 }
 
 fn odd_place(id: &SessionId, odd: &OddPlace) -> StorageError {
-    corrupt(id, odd.to_string(), Place::default(), odd.class())
+    corrupt(id, odd.to_string(), Place::default(), odd.class(), None)
 }
 
-fn corrupt(id: &SessionId, reason: String, place: Place, rule: &'static str) -> StorageError {
-    StorageError::Corrupt { id: id.clone(), reason, line: place.line(), offset: place.offset, rule }
+/// What helps where a header reads: both take its session.
+const INSPECT_OR_REPAIR: &str = "see session/inspect, or run sessiond repair";
+/// What helps where neither of them could tell anything of the session.
+const RESTORE: &str = "restore the log from a copy, or delete the session";
+/// What helps where no prefix could be kept.
+const INSPECT_AND_RESTORE: &str = "see session/inspect, and restore the log from a copy";
+
+fn corrupt(
+    id: &SessionId,
+    reason: String,
+    place: Place,
+    rule: &'static str,
+    remedy: Option<&'static str>,
+) -> StorageError {
+    StorageError::Corrupt { id: id.clone(), reason, line: place.line(), offset: place.offset, rule, remedy }
 }
 
 fn judged(
@@ -103,10 +116,11 @@ fn judged(
     reason: String,
     place: Place,
     rule: &'static str,
+    remedy: Option<&'static str>,
     limits: &Limits,
 ) -> StorageError {
     match verdict {
-        Verdict::Corrupt => corrupt(id, reason, place, rule),
+        Verdict::Corrupt => corrupt(id, reason, place, rule, remedy),
         Verdict::Unsupported => StorageError::Unsupported { id: id.clone(), reason, direction: "unknown" },
         // A line may be longer than an event: what is told is the flag's own value.
         Verdict::Limit(TooLow { limit: limit @ "maxEventBytes", .. }) => {
@@ -124,7 +138,12 @@ fn unreadable(id: &SessionId, error: &ReadError, limits: &Limits) -> StorageErro
             reason: header.to_string(),
             direction: header.fault.direction().unwrap_or("unknown"),
         },
-        (_, Some(verdict)) => judged(id, verdict, error.to_string(), Place::default(), error.class(), limits),
+        (_, Some(verdict)) => {
+            // The others say themselves what helps.
+            let is_bare = matches!(error, ReadError::Header(_) | ReadError::Frame(_) | ReadError::Refused(_));
+            let remedy = is_bare.then_some(RESTORE);
+            judged(id, verdict, error.to_string(), Place::default(), error.class(), remedy, limits)
+        }
         (_, None) => failed("reading the log", &std::io::Error::other("codec"), false),
     }
 }
@@ -175,14 +194,16 @@ pub(super) fn load(
     check_place(&scan.header, id, &path).map_err(|odd| odd_place(id, &odd))?;
     if let Some(problem) = scan.failure() {
         let verdict = problem.damage.verdict();
-        return Err(judged(id, verdict, problem.to_string(), problem.place, problem.class(), limits));
+        let (reason, remedy) = (problem.to_string(), Some(INSPECT_OR_REPAIR));
+        return Err(judged(id, verdict, reason, problem.place, problem.class(), remedy, limits));
     }
     // What another process has written may not be durable yet, and its bytes may not be ours to write again.
     file.sync_data().map_err(|error| failed("making the log durable", &error, false))?;
     let witness = keeper.witness();
     let mut history = keeper.into_history();
     let closers = history.close_turn(None, rules).map_err(|refusal| {
-        corrupt(id, format!("the open turn cannot be closed: {refusal}"), Place::default(), "")
+        let reason = format!("the open turn cannot be closed: {refusal}");
+        corrupt(id, reason, Place::default(), "", Some(INSPECT_AND_RESTORE))
     })?;
     let cut = scan.torn.map_or(0, |torn| torn.bytes);
     let loaded = |history| Loaded {

@@ -44,7 +44,8 @@ class, message}], moreProblems?, tornTail?: {offset, bytes}, missingNewline?, cl
 Exit code: 0 when every session is ok, repairable or empty; 1 when something else was found; 2 usage; 3 when
 nothing could be read.")]
 pub struct VerifyArgs {
-    /// A store, a session's directory or a log; by default the store that `serve` would open.
+    /// A store, a session's directory, a log, or the id of a session in the store; by default the store that `serve`
+    /// would open.
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
     /// One JSON object per line.
@@ -77,8 +78,8 @@ pub struct RepairArgs {
 
 #[derive(Debug, clap::Args)]
 struct SharedArgs {
-    /// Where sessions are kept: jsonl:DIR.
-    #[arg(long, value_name = "STORE", env = "SESSIOND_STORE")]
+    /// Where sessions are kept: jsonl:DIR; by default $SESSIOND_STORE, else the user's state directory.
+    #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// An event type beyond the known ones that sessions may hold, as a client declares it; may be repeated.
     #[arg(long = "event-type", value_name = "TYPE")]
@@ -92,10 +93,14 @@ struct SharedArgs {
 }
 
 impl SharedArgs {
-    fn root(&self) -> Result<PathBuf, String> {
-        match StoreChoice::resolve(self.store.as_deref())? {
-            StoreChoice::Jsonl(root) => Ok(root),
-            StoreChoice::Memory => Err("a memory: store keeps nothing; give --store jsonl:DIR".to_owned()),
+    /// The store's directory, or what is wrong with the one that is asked for and the exit code for that.
+    fn root(&self) -> Result<PathBuf, (String, u8)> {
+        match StoreChoice::resolve(self.store.as_deref()) {
+            Ok(StoreChoice::Jsonl(root)) => Ok(root),
+            Ok(StoreChoice::Memory) => {
+                Err(("a memory: store keeps nothing; give --store jsonl:DIR".to_owned(), USAGE))
+            }
+            Err(error) => Err((error.to_string(), if error.is_usage() { USAGE } else { COULD_NOT_START })),
         }
     }
 
@@ -113,6 +118,40 @@ impl SharedArgs {
     }
 }
 
+/// What is to be verified.
+enum Target {
+    /// What lies there.
+    Path(PathBuf),
+    /// The logs of one session.
+    Session { root: PathBuf, id: String },
+    /// All sessions.
+    Store(PathBuf),
+}
+
+impl Target {
+    fn of(args: &VerifyArgs) -> Result<Self, (String, u8)> {
+        let Some(path) = &args.path else { return args.shared.root().map(Self::Store) };
+        // A link that leads nowhere is there too.
+        let is_there = path.symlink_metadata().is_ok();
+        let id = path.to_str().filter(|id| !is_there && SessionId::new(id).is_ok());
+        match (id, args.shared.root()) {
+            (Some(id), Ok(root)) => Ok(Self::Session { root, id: id.to_owned() }),
+            _ => Ok(Self::Path(path.clone())),
+        }
+    }
+
+    fn unreadable(&self, error: &io::Error) -> String {
+        match self {
+            Self::Session { root, id } if error.kind() == io::ErrorKind::NotFound => {
+                format!("{id:?} is no path, and no session of that id is stored in {}", root.display())
+            }
+            Self::Session { root: place, .. } | Self::Path(place) | Self::Store(place) => {
+                format!("{} cannot be read: {error}", place.display())
+            }
+        }
+    }
+}
+
 /// Runs `sessiond verify`: what was found goes to `out`, what ends the run to `err`, how far it is to `terminal`.
 pub fn main_verify(
     args: VerifyArgs,
@@ -120,12 +159,9 @@ pub fn main_verify(
     err: &mut dyn Write,
     terminal: Option<Box<dyn Write + Send>>,
 ) -> ExitCode {
-    let root = match &args.path {
-        Some(_) => PathBuf::new(),
-        None => match args.shared.root() {
-            Ok(root) => root,
-            Err(problem) => return end(err, "verify", &problem, USAGE),
-        },
+    let target = match Target::of(&args) {
+        Ok(target) => target,
+        Err((problem, code)) => return end(err, "verify", &problem, code),
     };
     let (vocabulary, limits, progress) =
         (args.shared.vocabulary(), args.shared.limits(), Progress::new(terminal));
@@ -138,9 +174,10 @@ pub fn main_verify(
     };
     let rules = Rules { vocabulary: &vocabulary, limits: &limits };
     let mut surveyor = Surveyor { rules, progress: &progress, tell: &mut tell };
-    let surveyed = match &args.path {
-        Some(path) => surveyor.path(path),
-        None => surveyor.store(&root),
+    let surveyed = match &target {
+        Target::Path(path) => surveyor.path(path),
+        Target::Session { root, id } => surveyor.session(root, id),
+        Target::Store(root) => surveyor.store(root),
     };
     progress.clear();
     let answer = match surveyed {
@@ -149,13 +186,7 @@ pub fn main_verify(
         Err(error) if unwritten.is_some() => Err(error),
         Err(error) => {
             let _ = out.flush();
-            let place = args.path.unwrap_or(root);
-            return end(
-                err,
-                "verify",
-                &format!("{} cannot be read: {error}", place.display()),
-                COULD_NOT_START,
-            );
+            return end(err, "verify", &target.unreadable(&error), COULD_NOT_START);
         }
     };
     match answer.and_then(|()| out.flush()) {
@@ -195,7 +226,7 @@ pub fn main_repair(
 ) -> ExitCode {
     let root = match args.shared.root() {
         Ok(root) => root,
-        Err(problem) => return end(err, "repair", &problem, USAGE),
+        Err((problem, code)) => return end(err, "repair", &problem, code),
     };
     let id = match SessionId::new(&args.id) {
         Ok(id) => id,

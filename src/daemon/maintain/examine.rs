@@ -69,7 +69,7 @@ pub(super) struct Finding {
     /// The line's first byte in the file; in a compressed log the first one of its frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) byte: Option<u64>,
-    /// FORMAT's class, or the empty text.
+    /// FORMAT's class of what the log is refused for, or the empty text.
     pub(super) class: &'static str,
     /// What is wrong.
     pub(super) message: String,
@@ -121,6 +121,10 @@ pub(super) fn examine(source: &Watched<'_>, len: u64, encoding: Encoding, rules:
         Err(error) => return Examined::headless(&error),
     };
     let mut findings: Vec<Finding> = scan.problems.iter().map(Finding::of).collect();
+    if scan.failure().is_none() {
+        // The classes name what a log is refused for.
+        findings.iter_mut().for_each(|finding| finding.class = "");
+    }
     let mut more = scan.problem_count.saturating_sub(scan.problems.len() as u64);
     if scan.problems.iter().any(|problem| matches!(problem.damage, Damage::Refused(_))) {
         more += behind_refusal(source, len, encoding, rules, &scan, &mut findings);

@@ -72,9 +72,10 @@ impl RepairError {
             StorageError::Corrupt { reason, .. }
             | StorageError::Unsupported { reason, .. }
             | StorageError::Limit { reason, .. } => Self::Mend(reason),
-            StorageError::Lost { .. } | StorageError::Exists { .. } | StorageError::Bug => {
-                Self::Mend("the log was changed meanwhile: try again".to_owned())
-            }
+            StorageError::Lost { .. }
+            | StorageError::Exists { .. }
+            | StorageError::Overtaken { .. }
+            | StorageError::Bug => Self::Mend("the log was changed meanwhile: try again".to_owned()),
         }
     }
 

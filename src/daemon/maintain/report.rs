@@ -43,7 +43,7 @@ pub(super) struct SessionReport {
     pub(super) repair: bool,
 }
 
-/// The end that a load cuts off.
+/// The end that the first write after a load cuts off.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Torn {
     pub(super) offset: u64,
@@ -169,18 +169,22 @@ impl SessionReport {
             let end = if live {
                 "may be a write under way"
             } else {
-                "a load cuts them off and keeps them beside the log"
+                "the first write after a load keeps them beside the log and cuts them off"
             };
             writeln!(out, "  {} from byte {offset} on{whole}: {end}", counted(bytes, "byte"))?;
         } else if self.stranded > 0 {
             writeln!(out, "  {} behind the damage", counted(self.stranded, "whole record"))?;
         }
         if self.missing_newline && !live {
-            writeln!(out, "  the last line has no line end: a load adds it")?;
+            writeln!(out, "  the last line has no line end: the first write after a load adds it")?;
         }
         let loads = matches!(self.status, Status::Repairable | Status::Damaged);
         if self.closers > 0 && loads && !live {
-            writeln!(out, "  a turn is open: a load closes it with {}", counted(self.closers, "event"))?;
+            let closers = counted(self.closers, "event");
+            writeln!(
+                out,
+                "  a turn is open: a load closes it with {closers}, stored by the first write after it"
+            )?;
         }
         for note in &self.notes {
             writeln!(out, "  {}", shown(note))?;

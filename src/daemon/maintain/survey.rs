@@ -73,6 +73,25 @@ impl Surveyor<'_> {
         self.without_log(&fs, &known)
     }
 
+    /// Surveys what a store holds of one session, wherever it lies.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] when that is nothing.
+    pub(super) fn session(&mut self, root: &Path, id: &str) -> io::Result<()> {
+        let fs = OsFs::new(root);
+        self.progress.begin(format!("reading headers in {}", root.display()), 0);
+        let mut found = walk(&fs)?.artifacts;
+        found.retain(|artifact| artifact.id == id);
+        if found.is_empty() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let count = found.len();
+        for (index, artifact) in found.into_iter().enumerate() {
+            self.artifact(&fs, artifact, &format!("{} of {count}", index + 1))?;
+        }
+        Ok(())
+    }
+
     fn artifact(&mut self, fs: &OsFs, artifact: Artifact, at: &str) -> io::Result<()> {
         let path = artifact.path.display().to_string();
         let mut report = SessionReport::new(artifact.id.clone(), path, Status::Ok);
