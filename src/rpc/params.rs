@@ -275,7 +275,7 @@ params! {
         /// Whether appends must keep the turn/step/tool relations.
         #[serde(skip_serializing_if = "Option::is_none")]
         invariants: Option<InvariantsMode>,
-        /// Never stored, gone after close; of an ephemeral session's fork nothing else may be said.
+        /// Never stored, gone after close; a fork of an ephemeral session is so whatever is said here.
         #[serde(skip_serializing_if = "Option::is_none")]
         ephemeral: Option<bool>,
     }

@@ -58,15 +58,6 @@ impl Service {
         if let Some(child) = &child {
             self.check_unused(child)?;
         }
-        let is_ephemeral = match self.store.instance(&params.session_id, params.instance_id.as_deref()) {
-            Ok(source) => source.is_ephemeral(),
-            Err(refusal) => return Err(self.refused(refusal)),
-        };
-        if is_ephemeral && params.ephemeral == Some(false) {
-            let message = "a fork of an ephemeral session is ephemeral itself; leave ephemeral out, or give a snapshot \
-                           of the session to session/new";
-            return Err(bad_param("ephemeral", message).into());
-        }
         let boundary = params.boundary.as_ref().map(|raw| raw.verified().0);
         let of = SnapshotOf {
             session: &params.session_id,
