@@ -31,7 +31,7 @@ fn silent_death() {
     let within = file.path().join("x");
     for (args, code) in [
         (vec!["serve", "--store", "memory:", "--record", within.to_str().unwrap()], 3),
-        (vec!["serve", "--store", "nowhere:"], 3),
+        (vec!["serve", "--store", "nowhere:"], 2),
         (
             vec!["serve", "--store", "memory:", "--max-message-bytes", "65536", "--max-event-bytes", "65536"],
             2,

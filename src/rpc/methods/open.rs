@@ -58,6 +58,9 @@ impl Service {
         if let Some(child) = &child {
             self.check_unused(child)?;
         }
+        if let Err(refusal) = self.store.instance(&params.session_id, params.instance_id.as_deref()) {
+            return Err(self.refused(refusal));
+        }
         let boundary = params.boundary.as_ref().map(|raw| raw.verified().0);
         let of = SnapshotOf {
             session: &params.session_id,
