@@ -221,6 +221,32 @@ fn two_deletes_of_one_id_both_succeed() {
 }
 
 #[test]
+fn a_log_is_made_though_another_process_deletes_that_id_meanwhile() {
+    let mut at = 0;
+    loop {
+        let inner: Arc<dyn FileSystem> = Arc::new(RecordingFs::new());
+        drop(publish(&inner, "/p", OTHER));
+        delete(&inner, &id(), OTHER).unwrap();
+        let act: Box<Act> = Box::new(|fs| {
+            // Either it has no log yet, or it is locked.
+            match delete(fs, &id(), OTHER) {
+                Ok(false) | Err(DeleteError::Lock(LockError::Held { .. })) => {}
+                deleted => panic!("{deleted:?}"),
+            }
+        });
+        let between = Arc::new(Between { inner: Arc::clone(&inner), left: AtomicU32::new(at), act });
+        let fs: Arc<dyn FileSystem> = between.clone();
+        let mut writer = publish(&fs, "/p", ME);
+        writer.append(b"{}\n").unwrap_or_else(|error| panic!("at {at}: {error}"));
+        if between.left.load(Ordering::Relaxed) <= at {
+            break;
+        }
+        at += 1;
+    }
+    assert!(at > 8, "{at}");
+}
+
+#[test]
 fn a_delete_that_cannot_see_everything_says_so_and_the_next_one_leaves_nothing() {
     for op in [Op::Stat, Op::ListDir, Op::SyncDir, Op::Unlink, Op::RemoveDir, Op::Open, Op::Lock] {
         for skip in 0..8 {

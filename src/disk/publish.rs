@@ -63,6 +63,9 @@ pub enum PublishError {
     },
 }
 
+/// How often the session's directory may go under our hands.
+const ATTEMPTS: u32 = 8;
+
 /// Creates logs below one root. Shared by all sessions, as it remembers which directories are durable.
 pub struct Publisher {
     fs: Arc<dyn FileSystem>,
@@ -92,9 +95,8 @@ impl Publisher {
         content: &[Piece<'_>],
         me: Holder,
     ) -> Result<LogWriter, PublishError> {
-        self.make_dirs(path)?;
         let log = path.log();
-        let temp = Temporary::create(&self.fs, &log)?;
+        let temp = self.make_temporary(path, &log)?;
         let len = self.fill_and_link(temp.file(), content, temp.path(), &log)?;
         let file = Arc::clone(temp.file());
         let published = {
@@ -138,6 +140,20 @@ impl Publisher {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(PublishError::AlreadyExists),
             Err(source) => Err(PublishError::Io { step: "name the file", source }),
         }
+    }
+
+    /// Makes the directories and the file that is to become the log in them. A deletion of that id by another process
+    /// removes the session's directory as long as it is empty: then again.
+    fn make_temporary(&self, path: &LogPath, log: &Path) -> Result<Temporary, PublishError> {
+        for _ in 1..ATTEMPTS {
+            self.make_dirs(path)?;
+            match Temporary::create(&self.fs, log) {
+                Err(PublishError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+                made => return made,
+            }
+        }
+        self.make_dirs(path)?;
+        Temporary::create(&self.fs, log)
     }
 
     /// Makes what is missing of root, project and session directory, each durable in its parent.
