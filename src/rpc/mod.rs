@@ -25,6 +25,7 @@ mod server;
 mod service;
 pub mod shapes;
 pub mod storage;
+mod storage_error;
 mod turn;
 mod waiting;
 mod work;

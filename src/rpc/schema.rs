@@ -4,6 +4,7 @@
 //! under its own `$defs`. [`bundle`] is all of them in one document over shared `$defs`.
 
 mod acp;
+mod bookkeeping;
 mod checks;
 mod defs;
 mod errors;

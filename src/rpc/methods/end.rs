@@ -6,9 +6,8 @@ use crate::rpc::params::{EndParams, InspectParams, SessionParams};
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{EmptyResult, Face, FlushResult, InspectResult};
 use crate::rpc::service::{Answer, Next, Place, Service, Stop, header_result};
-use crate::rpc::storage::{
-    Inspected, Job, JobResult, ListFacts, Publication, StorageError, Written, not_stored,
-};
+use crate::rpc::storage::{Inspected, Job, JobResult, ListFacts, Publication, StorageError, Written};
+use crate::rpc::storage_error::not_stored;
 use crate::session::{Command, Moment, Outcome, Session};
 
 use super::append::seq_number;

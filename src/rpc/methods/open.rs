@@ -10,7 +10,8 @@ use crate::rpc::params::{ForkParams, InvariantsMode, LoadParams, NewParams, Repl
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Face, Forked, Opened};
 use crate::rpc::service::{Answer, Next, Service, Stop, bad_param, session_id};
-use crate::rpc::storage::{Job, JobResult, Publication, StorageError, not_stored};
+use crate::rpc::storage::{Job, JobResult, Publication, StorageError};
+use crate::rpc::storage_error::not_stored;
 use crate::session::{Boundary, Command, Fork, Moment, New, Outcome, Restore, Seed, SnapshotOf};
 
 use super::read::policy;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::bookkeeping as kept;
 use super::defs::Defs;
 use super::payloads as is;
 use crate::log::Kind;
@@ -179,14 +180,14 @@ pub(super) fn usual(defs: &mut Defs, kind: Kind) -> Option<Value> {
         Kind::TurnEnd => defs.described::<is::TurnEnd>(),
         Kind::StepStart | Kind::StepEnd => defs.described::<is::Place>(),
         Kind::TodoWrite => defs.described::<is::TodoWrite>(),
-        Kind::RequestHeader => defs.described::<is::HeaderEvent>(),
-        Kind::RequestContext => defs.described::<is::RequestContext>(),
-        Kind::SessionEndSeed => defs.described::<is::EndSeed>(),
-        Kind::SessionTitle => defs.described::<is::SessionTitle>(),
-        Kind::CompactionStart => defs.described::<is::CompactionStart>(),
-        Kind::CompactionSummary => defs.described::<is::CompactionSummary>(),
-        Kind::CompactionPrune => defs.described::<is::Shadowed>(),
-        Kind::CompactionEnd => defs.described::<is::CompactionEnd>(),
+        Kind::RequestHeader => defs.described::<kept::HeaderEvent>(),
+        Kind::RequestContext => defs.described::<kept::RequestContext>(),
+        Kind::SessionEndSeed => defs.described::<kept::EndSeed>(),
+        Kind::SessionTitle => defs.described::<kept::SessionTitle>(),
+        Kind::CompactionStart => defs.described::<kept::CompactionStart>(),
+        Kind::CompactionSummary => defs.described::<kept::CompactionSummary>(),
+        Kind::CompactionPrune => defs.described::<kept::Shadowed>(),
+        Kind::CompactionEnd => defs.described::<kept::CompactionEnd>(),
         Kind::SessionTitleLlmRequest | Kind::Known | Kind::Other => return None,
     };
     Some(schema)
