@@ -29,8 +29,8 @@ pub enum DeleteError {
 
 /// Removes a session from the store; every copy of it, should there be several. Says whether there was one.
 ///
-/// A log is locked first and goes before what lies beside it, so that a deletion that is cut short is either not begun
-/// or done but for leftovers, which no list shows and the next deletion removes. Files that are not the store's own
+/// A log is locked first and goes before what else lies beside it but for hints, so that a deletion that is cut short
+/// is either not begun or done but for leftovers, which no list shows and the next deletion removes. Files that are not the store's own
 /// stay, and their directory too.
 ///
 /// # Errors
@@ -41,7 +41,9 @@ pub fn delete(fs: &Arc<dyn FileSystem>, id: &SessionId, me: Holder) -> Result<bo
     for log in &traces.logs {
         match delete_log(fs, log, me) {
             Ok(()) => gone = true,
-            Err(DeleteError::Io(error)) if gone => return Err(DeleteError::Unfinished(error)),
+            Err(DeleteError::Io(error) | DeleteError::Lock(LockError::Io(error))) if gone => {
+                return Err(DeleteError::Unfinished(error));
+            }
             Err(error) => return Err(error),
         }
     }

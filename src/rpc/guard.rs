@@ -1,9 +1,9 @@
 //! A bug in one request is that request's alone (PROTOCOL 5, `INTERNAL`).
 //!
 //! One guard stands around each thing that the server carries out: a line, the result of a job, a portion of a
-//! history, the letting go of a session at the end. What unwinds to it loses its lines and is answered `INTERNAL`; what it had committed or opened is taken
-//! back, as nobody was told of it; and the sessions that it names are folded anew from their logs. Between requests
-//! [`survives`] stands around the steps that end a turn: a session whose log may differ from memory is let go of.
+//! history, the letting go of a session at the end. What unwinds to it loses its lines and is answered `INTERNAL`; what
+//! it had committed or opened is taken back, as nobody was told of it; and the sessions that it names are folded anew
+//! from their logs. Between requests [`survives`] stands around the steps that end a turn: a session whose log may differ from memory is let go of.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
