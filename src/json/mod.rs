@@ -7,11 +7,13 @@
 
 mod ahead;
 mod compact;
+mod digits;
 mod equal;
 mod fault;
 mod fields;
 mod lanes;
 mod outline;
+mod prefix;
 mod scan;
 mod string;
 mod text;
@@ -22,6 +24,7 @@ pub use compact::{escape_separators, write_compact};
 pub use equal::{equal, equal_except};
 pub use fault::{FaultAt, FaultKind, SyntaxError, pointer_at};
 pub use fields::{Fields, Spelt};
+pub use prefix::Prefix;
 pub use scan::{Checks, Scratch};
 pub use string::{JsonStr, quote, quote_into};
 pub use text::{Elements, Json, JsonText, MAX_SAFE_INTEGER, Members, Type};

@@ -54,6 +54,21 @@ impl Scratch {
         Ok((Json::outlined(text, self.outline.whole()).unwrap_or(value), checks))
     }
 
+    /// Scans the value at the front of a text, and says where it ends. None for what is no value, and for one with more
+    /// values in it than an outline notes.
+    pub(super) fn note_first(&mut self, text: &str) -> Option<(usize, Checks)> {
+        let mut at = Cursor::new(text);
+        let mut scanner = Scanner::new(text, self);
+        scanner.begin();
+        scanner.nested::<true>(&mut at).ok()?;
+        Some((at.pos, scanner.checks(&at, text.get(..at.pos)?)))
+    }
+
+    /// The value that was scanned last, which is the whole text.
+    pub(super) fn noted<'a>(&'a self, text: &'a str) -> Option<Json<'a>> {
+        Json::outlined(text, self.outline.whole())
+    }
+
     /// The same without the members' places, for a value that outlives these buffers.
     pub(super) fn check<'a>(&mut self, text: &'a str) -> Result<(Json<'a>, Checks), SyntaxError> {
         match Scanner::new(text, self).whole::<true>() {
@@ -107,24 +122,33 @@ impl<'a, 's> Scanner<'a, 's> {
 
     /// Takes the text as one value, and says what it needs.
     fn whole<const OUTLINE: bool>(mut self) -> Result<(Json<'a>, Checks), SyntaxError> {
-        self.scratch.frames.clear();
-        self.scratch.keys.clear();
-        self.scratch.outline.clear();
+        self.begin();
         let mut at = Cursor::new(self.text);
         at.space();
         at.spaced = false; // around the value it does not count
         self.origin = at.pos;
         let result = self.nested::<OUTLINE>(&mut at);
-        let (end, loose) = (at.pos, at.spaced);
+        let seen = at;
         if result.is_ok() {
             at.space();
         }
         if result.is_err() || at.pos != self.text.len() {
             return Err(SyntaxError { offset: at.pos });
         }
-        let text = self.slice(self.origin, end);
-        let loose = loose || (!at.is_ascii() && has_separator(text));
-        Ok((Json::from_verified(text), Checks { fault: self.fault, loose, depth: self.depth }))
+        let text = self.slice(self.origin, seen.pos);
+        Ok((Json::from_verified(text), self.checks(&seen, text)))
+    }
+
+    fn begin(&mut self) {
+        self.scratch.frames.clear();
+        self.scratch.keys.clear();
+        self.scratch.outline.clear();
+    }
+
+    /// What was found in the text of a value, whose end the cursor stands at.
+    fn checks(&self, end: &Cursor<'_>, text: &str) -> Checks {
+        let loose = end.spaced || (!end.is_ascii() && has_separator(text));
+        Checks { fault: self.fault, loose, depth: self.depth }
     }
 
     /// Takes a value with all that is in it. The cursor is the caller's own, so that it stays in registers.

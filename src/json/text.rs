@@ -1,5 +1,6 @@
 //! Verified JSON text, walked by position.
 
+use super::digits::value_of;
 use super::fault::SyntaxError;
 use super::outline::Entry;
 use super::scan::{Checks, Scratch};
@@ -177,17 +178,10 @@ impl<'a> Json<'a> {
             [b'-', digits @ ..] => (digits, true),
             digits => (digits, false),
         };
-        if digits.is_empty() || digits.len() > 15 {
+        if digits.len() > 15 {
             return None;
         }
-        let mut value = 0;
-        for byte in digits {
-            let digit = byte.wrapping_sub(b'0');
-            if digit > 9 {
-                return None;
-            }
-            value = value * 10 + i64::from(digit);
-        }
+        let value = value_of(digits)?;
         Some(if negative { -value } else { value })
     }
 

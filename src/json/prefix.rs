@@ -1,0 +1,73 @@
+//! A text taken piece by piece from its front, as long as it is spelt as expected.
+
+use super::digits::end_of_digits;
+use super::lanes::{LANES, Marks};
+use super::scan::{Checks, Scratch};
+use super::string::JsonStr;
+use super::text::Json;
+
+/// So many times [`LANES`] bytes a plain string is looked for its end.
+const LOOKS: usize = 4;
+
+/// What is left of a text. A piece that is not there is none: then the text is to be read in another way, from its start.
+#[derive(Clone, Copy, Debug)]
+pub struct Prefix<'a>(&'a str);
+
+impl<'a> Prefix<'a> {
+    /// Nothing of the text is taken yet.
+    pub fn of(text: &'a str) -> Self {
+        Self(text)
+    }
+
+    /// Whether all is taken.
+    #[inline]
+    pub fn is_over(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes this very text.
+    #[inline(always)] // a constant is compared without a call
+    pub fn take(&mut self, expected: &str) -> Option<()> {
+        self.0 = self.0.strip_prefix(expected)?;
+        Some(())
+    }
+
+    /// Takes a non-negative integer of at most fifteen digits, as JSON spells it.
+    #[inline]
+    pub fn integer(&mut self) -> Option<&'a str> {
+        let len = end_of_digits(self.0.as_bytes(), 0);
+        let (digits, rest) = self.0.split_at_checked(len)?;
+        let is_one = (1..=15).contains(&len) && (len == 1 || !digits.starts_with('0'));
+        self.0 = rest;
+        is_one.then_some(digits)
+    }
+
+    /// Takes a string of ASCII without escapes that is short, and not at the end of a text.
+    #[inline]
+    pub fn plain_string(&mut self) -> Option<JsonStr<'a>> {
+        let contents = self.0.strip_prefix('"')?;
+        let mut len = 0;
+        for lanes in contents.as_bytes().as_chunks::<LANES>().0.iter().take(LOOKS) {
+            let stops = Marks::of(lanes).stops;
+            len += (stops.trailing_zeros() as usize).min(LANES);
+            if stops != 0 {
+                break;
+            }
+        }
+        let (text, rest) = self.0.split_at_checked(1 + len + 1)?;
+        self.0 = rest;
+        (text.ends_with('"') && text.is_ascii()).then(|| JsonStr::from_scan(text, false))
+    }
+
+    /// Takes a value, and says what the scanner has found.
+    #[inline]
+    pub fn value<'s>(&mut self, scratch: &'s mut Scratch) -> Option<(Json<'s>, Checks)>
+    where
+        'a: 's,
+    {
+        let (end, checks) = scratch.note_first(self.0)?;
+        let (text, rest) = self.0.split_at_checked(end)?;
+        self.0 = rest;
+        scratch.noted(text).map(|value| (value, checks))
+    }
+}
