@@ -260,11 +260,13 @@ fn line() -> impl Strategy<Value = String> {
     ];
     let extras = prop::collection::vec((extra, value), 0..3);
     let id = prop_oneof![4 => Just("1".to_owned()), 1 => json()];
-    (session, event(), extras, id, any::<bool>(), 0..40u8).prop_map(
-        |(session, (kind, data, op), extras, id, first, drop)| {
+    // Most clients write no spaces, and few any.
+    let spelling = prop::sample::select(vec![(",", ":"), (",", ":"), (", ", " : ")]);
+    (session, event(), extras, id, prop::bool::weighted(0.2), 0..40u8, spelling).prop_map(
+        |(session, (kind, data, op), extras, id, first, drop, (comma, colon))| {
             let mut members = vec![
                 format!("\"sessionId\":{session}"),
-                format!("\"type\" : {kind}"),
+                format!("\"type\"{colon}{kind}"),
                 format!("\"data\":{data}"),
             ];
             members.extend(op.map(|op| format!("\"surfaceOp\":{op}")));
@@ -275,8 +277,39 @@ fn line() -> impl Strategy<Value = String> {
             if first {
                 members.reverse();
             }
-            let params = members.join(", ");
+            let params = members.join(comma);
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/append","params":{{{params}}}}}"#)
+        },
+    )
+}
+
+/// An append as most clients write it, with one small thing changed somewhere.
+fn nearly_usual() -> impl Strategy<Value = String> {
+    let id = prop::sample::select(vec!["1", "0", "7001", "\"a-1\"", "\"\"", "999999999999999"]);
+    let end = prop::sample::select(vec![
+        "",
+        "",
+        r#","expectedSeq":1"#,
+        r#","expectedSeq":2"#,
+        r#","durable":false"#,
+        r#","instanceId":"instance-1""#,
+        r#","expectedSeq":1,"instanceId":"instance-9","durable":false"#,
+        r#","durable":true"#,
+    ]);
+    let piece = prop::sample::select(vec![
+        "", "\"", "\\", "{", "}", ",", ":", "0", "1", "-", "e", " ", "\t", "\u{1}", "\u{7f}", "\u{e9}",
+        "\u{2028}", "null", "\"a\":1,", "\\u0061", "\\ud800",
+    ]);
+    (id, event(), end, any::<prop::sample::Index>(), 0..3usize, piece).prop_map(
+        |(id, (kind, data, op), end, at, cut, piece)| {
+            let op = op.map_or(String::new(), |op| format!(",\"surfaceOp\":{op}"));
+            let params = format!(r#"{{"sessionId":"s","type":{kind},"data":{data}{op}{end}}}"#);
+            let line =
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/append","params":{params}}}"#);
+            let mut chars: Vec<char> = line.chars().collect();
+            let at = at.index(chars.len());
+            chars.splice(at..(at + cut).min(chars.len()), piece.chars());
+            chars.into_iter().filter(|&char| char != '\n').collect()
         },
     )
 }
@@ -331,7 +364,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn at_random(lines in prop::collection::vec(prop_oneof![2 => line(), 1 => batch()], 1..25)) {
+    fn at_random(lines in prop::collection::vec(prop_oneof![2 => line(), 2 => nearly_usual(), 1 => batch()], 1..25)) {
         assert_same(&lines);
     }
 }

@@ -182,32 +182,15 @@ pub enum EnvelopeError {
 
 const MEMBERS: [&str; 7] = ["type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp", "ignorable"];
 
-/// The members of an envelope that was encoded here, or as it would be.
-#[inline(always)]
-fn spelt_members(value: Json<'_>) -> Option<[Option<Json<'_>>; MEMBERS.len()]> {
-    let mut spelt = value.spelt();
-    let found = [
-        spelt.member(r#"{"type":"#),
-        spelt.member(r#","seq":"#),
-        spelt.member(r#","time":"#),
-        spelt.member(r#","data":"#),
-        spelt.member(r#","sourceEventSeqs":"#),
-        spelt.member(r#","surfaceOp":"#),
-        spelt.member(r#","ignorable":"#),
-    ];
-    spelt.is_whole().then_some(found)
-}
-
 /// Reads an event envelope as seeds and stored logs hold it; `loose` as the scanner said.
 ///
 /// The answer is the event's own seq and time and the rest as a draft. Member order does not matter.
 pub fn read_event(value: Json<'_>, loose: bool) -> Result<(Seq, i64, Draft<'_>), EnvelopeError> {
     // Nearly every line is so; then nothing needs to be looked for.
-    let spelt = spelt_members(value);
-    let [kind, seq, time, data, sources, surface_op, ignorable] = match spelt {
-        Some(found) => found,
-        None => envelope_members(value)?,
-    };
+    if let Some(read) = read_as_encoded(value, loose) {
+        return Ok(read);
+    }
+    let [kind, seq, time, data, sources, surface_op, ignorable] = envelope_members(value)?;
     let type_text = kind.ok_or(EnvelopeError::Missing("type"))?.as_str().ok_or(EnvelopeError::Type)?;
     let seq = seq.ok_or(EnvelopeError::Missing("seq"))?;
     let time = time.ok_or(EnvelopeError::Missing("time"))?;
@@ -215,14 +198,33 @@ pub fn read_event(value: Json<'_>, loose: bool) -> Result<(Seq, i64, Draft<'_>),
     if ignorable.is_some_and(|value| value.as_bool() != Some(true)) {
         return Err(EnvelopeError::Ignorable);
     }
-    let (plain_seq, plain_time) = (seq.as_plain_int(), time.as_plain_int());
-    let seq = plain_seq.or_else(|| seq.as_safe_int()).and_then(|seq| Seq::new(u64::try_from(seq).ok()?));
-    let time = plain_time.or_else(|| time.as_safe_int());
-    let (seq, time) = (seq.ok_or(EnvelopeError::Seq)?, time.ok_or(EnvelopeError::Time)?);
-    let as_encoded = !loose && spelt.is_some() && plain_seq.is_some() && plain_time.is_some();
-    let line = as_encoded.then_some(Line { text: value.text(), seq, time });
+    let seq = seq.as_safe_int().and_then(to_seq).ok_or(EnvelopeError::Seq)?;
+    let time = time.as_safe_int().ok_or(EnvelopeError::Time)?;
     let ignorable = ignorable.is_some();
-    Ok((seq, time, Draft { sources, surface_op, ignorable, loose, line, ..Draft::new(type_text, data) }))
+    Ok((seq, time, Draft { sources, surface_op, ignorable, loose, ..Draft::new(type_text, data) }))
+}
+
+/// Reads an envelope that was encoded here, or as it would be but for white space in its values.
+#[inline(always)]
+fn read_as_encoded(value: Json<'_>, loose: bool) -> Option<(Seq, i64, Draft<'_>)> {
+    let mut members = value.spelt();
+    let type_text = members.member(r#"{"type":"#)?.as_str()?;
+    let seq = members.member(r#","seq":"#)?.as_plain_int().and_then(to_seq)?;
+    let time = members.member(r#","time":"#)?.as_plain_int()?;
+    let data = members.member(r#","data":"#)?;
+    let sources = members.member(r#","sourceEventSeqs":"#);
+    let surface_op = members.member(r#","surfaceOp":"#);
+    let ignorable = members.member(r#","ignorable":"#);
+    if !members.is_whole() || ignorable.is_some_and(|value| value.as_bool() != Some(true)) {
+        return None;
+    }
+    let ignorable = ignorable.is_some();
+    let line = (!loose).then_some(Line { text: value.text(), seq, time });
+    Some((seq, time, Draft { sources, surface_op, ignorable, loose, line, ..Draft::new(type_text, data) }))
+}
+
+fn to_seq(value: i64) -> Option<Seq> {
+    Seq::new(u64::try_from(value).ok()?)
 }
 
 /// The members of an envelope in whatever order; refuses all others.

@@ -27,6 +27,7 @@ pub mod shapes;
 pub mod storage;
 mod storage_error;
 mod turn;
+mod usual;
 mod waiting;
 mod work;
 

@@ -10,13 +10,14 @@ use super::api::SessionApiServer;
 use super::connection::{Dialect, acp_params};
 use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
-use super::methods::{METHODS, append_direct};
+use super::methods::{METHODS, append_direct, append_usual};
 use super::misfit::{list_for_object, misfit};
 use super::overlong::too_long;
 use super::replaying::{Streaming, Streams};
 use super::response::{RESULT, begin_response, write_error, write_response};
 use super::service::{Apart, Call, Found, Next, Outlet, Service, Settings, Slot, WayOut};
 use super::storage::{JobResult, Storage, Ticket};
+use super::usual::UsualAppend;
 use super::waiting::{Queue, Undo, Waiting};
 use crate::json::{Json, Scratch, quote};
 use crate::log::{Seq, SessionId};
@@ -129,7 +130,7 @@ impl Server {
     /// Takes one line, without its end. What it has committed is written, and may be shown, only after
     /// [`Self::settle`].
     pub fn receive(&mut self, line: &[u8]) {
-        let Ok(text) = std::str::from_utf8(line) else {
+        let Ok(text) = simdutf8::basic::from_utf8(line) else {
             self.refuse(
                 "null",
                 &WireError::new(Code::ParseError, "not UTF-8; send one JSON-RPC message per line"),
@@ -194,16 +195,33 @@ impl Server {
 
     fn take_line(&mut self, text: &str, from: From) {
         let mut scratch = self.scratch.take().unwrap_or_default();
-        match Incoming::read(text, &mut scratch) {
-            Ok(Incoming::Request(request)) => self.request(&request, text, from),
-            Ok(Incoming::Notification(notification)) => self.notification(&notification),
-            Ok(Incoming::Response) => {}
-            Err(fault) => self.refuse(fault.id(), &fault.into()),
+        if !(matches!(from, From::Client) && self.append_as_usual(text, &mut scratch)) {
+            self.read_line(text, &mut scratch, from);
         }
         if text.len() > LONG {
             scratch.trim();
         }
         self.scratch = Some(scratch);
+    }
+
+    fn read_line(&mut self, text: &str, scratch: &mut Scratch, from: From) {
+        match Incoming::read(text, scratch) {
+            Ok(Incoming::Request(request)) => self.request(&request, text, from),
+            Ok(Incoming::Notification(notification)) => self.notification(&notification),
+            Ok(Incoming::Response) => {}
+            Err(fault) => self.refuse(fault.id(), &fault.into()),
+        }
+    }
+
+    /// Carries out an append that is spelt as most are; false: the line is to be read as any other.
+    fn append_as_usual(&mut self, line: &str, scratch: &mut Scratch) -> bool {
+        let Some(service) = self.service.as_mut().filter(|_| self.direct) else { return false };
+        let Some(append) = UsualAppend::read(line, scratch) else { return false };
+        if !self.queue.is_empty() && !self.queue.is_free(append.session) {
+            return false;
+        }
+        service.connection.fixed = true;
+        append_usual(service, &append)
     }
 
     fn request(&mut self, request: &Request<'_>, line: &str, from: From) {
@@ -222,6 +240,9 @@ impl Server {
             return;
         }
         if !is_append(request) {
+            if let Some(service) = self.service.as_mut() {
+                service.forget_time(); // it may take long
+            }
             self.write_turn(); // a read shows, and a fork shares, only what is written
             self.mark();
             if self.must_wait(&from, line, &names) {

@@ -202,6 +202,8 @@ pub struct Service {
     pub(super) followers: Followers,
     /// What of this turn is not yet handed to the operating system.
     pub(super) turn: Turn,
+    /// The time of this turn's appends, once one has looked at the system's clock.
+    time: Option<i64>,
 }
 
 impl Service {
@@ -218,6 +220,7 @@ impl Service {
             outlet: None,
             followers: Followers::default(),
             turn: Turn::default(),
+            time: None,
         }
     }
 
@@ -286,6 +289,18 @@ impl Service {
 
     /// Announces committed events `from..to` of a session. Of a stored one the slot of this turn is
     /// given, with which the announcements stand or fall.
+    /// The time of an append. The appends of one turn share a look at the system's clock, which is as much work as a
+    /// tenth of an append; a turn is over before the next wait.
+    pub(super) fn append_time(&mut self) -> i64 {
+        let clock = &mut self.settings.clock;
+        if clock.is_fixed() { clock.now() } else { *self.time.get_or_insert_with(|| clock.now()) }
+    }
+
+    /// The next append looks at the clock again.
+    pub(super) fn forget_time(&mut self) {
+        self.time = None;
+    }
+
     pub(super) fn committed(&mut self, id: &str, from: Offset, to: Offset) -> Option<usize> {
         if from >= to {
             return None;

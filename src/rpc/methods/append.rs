@@ -10,6 +10,7 @@ use crate::rpc::raw::RawJson;
 use crate::rpc::response::write_error;
 use crate::rpc::results::{Appended, AppendedBatch, Interrupted};
 use crate::rpc::service::{Answer, Next, Service, Stop, WireLimits, announce, bad_param};
+use crate::rpc::usual::UsualAppend;
 use crate::session::{self, Append, Candidate, Command, Expect, Interrupt, Limits, Moment, Outcome, Refusal};
 
 /// Answers an append, or a batch of them, without the detour through the method table; false: it must
@@ -34,8 +35,30 @@ fn one_event(service: &mut Service, request: &Request<'_>) -> Option<()> {
     let kind = kind?.as_str()?;
     let event = (data?, surface_op, sources, given(ignorable));
     let candidate = direct_candidate(request, kind, event, service.settings.limits.max_depth);
+    commit_directly(service, request.id, place, &candidate)
+}
+
+/// The same of an append that is spelt as most are.
+pub(in crate::rpc) fn append_usual(service: &mut Service, append: &UsualAppend<'_>) -> bool {
+    let expect = Expect { seq: append.expected_seq };
+    let place = Append { session: append.session, instance: append.instance, expect };
+    let (data, checks) = append.data;
+    let mut candidate = Candidate::new(append.kind, data, checks);
+    if append.surfaces {
+        candidate.set_surface_op(APPEND_OP, Checks::default());
+    }
+    commit_directly(service, append.id, place, &candidate).is_some()
+}
+
+#[inline(always)]
+fn commit_directly(
+    service: &mut Service,
+    id: &str,
+    place: Append<'_>,
+    candidate: &Candidate<'_>,
+) -> Option<()> {
     let answer = |out: &mut String, appended: &session::Appended, at: &str| {
-        begin_result(out, request);
+        begin_result(out, id);
         out.push_str(at);
         if let Some(id) = &appended.message_id {
             out.push_str(",\"messageId\":");
@@ -43,9 +66,9 @@ fn one_event(service: &mut Service, request: &Request<'_>) -> Option<()> {
         }
         end_result(out, appended.duplicate);
     };
-    match service.commit_one(place, &candidate, answer) {
+    match service.commit_one(place, candidate, answer) {
         Ok(_) => Some(()),
-        Err(refusal) => refused_directly(service, request, refusal),
+        Err(refusal) => refused_directly(service, id, refusal),
     }
 }
 
@@ -64,10 +87,10 @@ fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
         let kind = kind?.as_str()?;
         batch.push(direct_candidate(request, kind, (data?, surface_op, sources, ignorable), max_depth));
     }
-    let moment = &mut Moment { now: service.settings.clock.now(), ids: &mut service.settings.ids };
+    let moment = &mut Moment { now: service.append_time(), ids: &mut service.settings.ids };
     let done = match service.store.append_batch(place, &batch, moment) {
         Ok(done) => done,
-        Err(refusal) => return refused_directly(service, request, refusal),
+        Err(refusal) => return refused_directly(service, request.id, refusal),
     };
     let slot = match done.duplicate() {
         // Of events of this very turn, perhaps: then the answer stands or falls with their write.
@@ -77,7 +100,7 @@ fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
     let mut number = itoa::Buffer::new();
     let start = service.out.len();
     let out = &mut service.out;
-    begin_result(out, request);
+    begin_result(out, request.id);
     out.push_str("\"firstSeq\":");
     out.push_str(number.format(done.first.get()));
     out.push_str(",\"count\":");
@@ -92,18 +115,18 @@ fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
 }
 
 /// What the table says of a session that is not live may have to wait for storage; the rest is said here.
-fn refused_directly(service: &mut Service, request: &Request<'_>, refusal: Refusal) -> Option<()> {
+fn refused_directly(service: &mut Service, id: &str, refusal: Refusal) -> Option<()> {
     if let Refusal::NotFound(_) | Refusal::NotLive { .. } = refusal {
         service.settings.clock.unread();
         return None;
     }
-    write_error(&mut service.out, request.id, &refusal.into());
+    write_error(&mut service.out, id, &refusal.into());
     Some(())
 }
 
-fn begin_result(out: &mut String, request: &Request<'_>) {
+fn begin_result(out: &mut String, id: &str) {
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
-    crate::json::escape_separators(request.id, out);
+    crate::json::escape_separators(id, out);
     out.push_str(",\"result\":{");
 }
 
@@ -114,6 +137,8 @@ fn end_result(out: &mut String, duplicate: bool) {
     out.push_str("}}\n");
 }
 
+/// The surface marker of what is a message of its own.
+const APPEND_OP: Json<'static> = Json::from_verified("\"append\"");
 /// The members of a batch's params.
 const BATCH: [&str; 6] = ["sessionId", "events", "expectedSeq", "instanceId", "durable", "_meta"];
 /// The members of an event of a batch.
@@ -281,7 +306,7 @@ impl Service {
         candidate: &Candidate<'_>,
         answer: impl FnOnce(&mut String, &session::Appended, &str),
     ) -> Result<(session::Appended, Option<usize>), Refusal> {
-        let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
+        let moment = &mut Moment { now: self.append_time(), ids: &mut self.settings.ids };
         let (appended, session) = self.store.append(place, candidate, moment)?;
         let event = session.history().log().get(appended.seq);
         let start = self.out.len();

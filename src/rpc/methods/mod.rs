@@ -8,6 +8,6 @@ mod open;
 mod read;
 mod table;
 
-pub(super) use append::append_direct;
+pub(super) use append::{append_direct, append_usual};
 pub use initialize::METHODS;
 pub(super) use initialize::PROTOCOL;

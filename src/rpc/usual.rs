@@ -1,0 +1,58 @@
+//! An append as most clients write it, read without looking for anything.
+//!
+//! A line is taken from its front, member by member, in the order of JSON-RPC and of PROTOCOL 3; only the payload is
+//! scanned. Whatever is spelt in another way is read by [`super::envelope`], and means the same there
+//! (`tests/direct_path.rs`).
+
+use crate::json::{Checks, Json, JsonStr, Prefix, Scratch};
+use crate::log::Offset;
+
+/// A `session/append` that waits for nothing.
+#[derive(Debug)]
+pub(super) struct UsualAppend<'a> {
+    /// The request's id, a JSON text.
+    pub(super) id: &'a str,
+    pub(super) session: &'a str,
+    pub(super) kind: JsonStr<'a>,
+    /// The payload, which is lossless, and what the scanner said of it.
+    pub(super) data: (Json<'a>, Checks),
+    /// `surfaceOp` is `"append"`.
+    pub(super) surfaces: bool,
+    pub(super) expected_seq: Option<Offset>,
+    pub(super) instance: Option<&'a str>,
+}
+
+impl<'a> UsualAppend<'a> {
+    /// Reads a line; none for one that is spelt in another way, or that is not as it should be.
+    #[inline(always)] // it is large, and used where it is made
+    pub(super) fn read(line: &'a str, scratch: &'a mut Scratch) -> Option<Self> {
+        if line.ends_with(r#","durable":true}}"#) {
+            return None; // it waits, and is not to be scanned twice
+        }
+        let mut line = Prefix::of(line);
+        line.take(r#"{"jsonrpc":"2.0","id":"#)?;
+        let id = match line.integer() {
+            Some(id) => id,
+            None => line.plain_string()?.text(),
+        };
+        line.take(r#","method":"session/append","params":{"sessionId":"#)?;
+        let session = line.plain_string()?.plain()?;
+        line.take(r#","type":"#)?;
+        let kind = line.plain_string()?;
+        line.take(r#","data":"#)?;
+        let data = line.value(scratch)?;
+        let surfaces = line.take(r#","surfaceOp":"append""#).is_some();
+        let expected_seq = match line.take(r#","expectedSeq":"#) {
+            Some(()) => Some(Offset::new(line.integer()?.parse().ok()?)?),
+            None => None,
+        };
+        let instance = match line.take(r#","instanceId":"#) {
+            Some(()) => Some(line.plain_string()?.plain()?),
+            None => None,
+        };
+        let _ = line.take(r#","durable":false"#);
+        line.take("}}")?;
+        let is_usual = line.is_over() && data.1.fault.is_none();
+        is_usual.then_some(Self { id, session, kind, data, surfaces, expected_seq, instance })
+    }
+}
