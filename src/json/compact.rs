@@ -6,19 +6,25 @@ use memchr::memchr2;
 /// U+2028 and U+2029 written as escapes. Every string and number keeps its spelling.
 pub fn write_compact(text: &str, out: &mut String) {
     let bytes = text.as_bytes();
-    let mut at = 0;
+    // Mostly there is no separator: one look at the whole is less than one at each run.
+    let has_none = !has_separator(text);
+    let put = |run: Option<&str>, out: &mut String| match run {
+        Some(run) if has_none => out.push_str(run),
+        run => escape_separators(run.unwrap_or(""), out),
+    };
+    let (mut kept, mut at) = (0, 0);
     while let Some(&byte) = bytes.get(at) {
-        if byte == b'"' {
-            let end = super::token::string_end(bytes, at + 1).at;
-            escape_separators(text.get(at..end).unwrap_or(""), out);
-            at = end;
-        } else {
-            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
-                out.push(char::from(byte)); // outside strings JSON is ASCII
+        match byte {
+            b'"' => at = super::token::string_end(bytes, at + 1).at,
+            b' ' | b'\t' | b'\r' | b'\n' => {
+                put(text.get(kept..at), out);
+                at += 1;
+                kept = at;
             }
-            at += 1;
+            _ => at += 1,
         }
     }
+    put(text.get(kept..), out);
 }
 
 /// Appends `text` with raw U+0085, U+2028 and U+2029 written as JSON escapes.

@@ -150,6 +150,9 @@ impl<'a> Draft<'a> {
 /// An upper bound of the compact form's length: white space only goes, and a raw separator, which
 /// begins with 0xC2 or 0xE2, becomes six bytes.
 fn compact_bound(text: &str) -> usize {
+    if text.is_ascii() {
+        return text.len();
+    }
     let count = |byte| memchr::memchr_iter(byte, text.as_bytes()).count();
     text.len() + 4 * count(0xC2) + 3 * count(0xE2)
 }

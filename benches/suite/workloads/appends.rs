@@ -83,7 +83,7 @@ pub fn pipelined(suite: &Suite) -> Vec<Row> {
     let row = next();
     let count = row.instructions;
     let row = row
-        .gate("instructions an append", count, Bound::AtMost(7_500.0))
+        .gate("instructions an append", count, Bound::AtMost(5_400.0))
         .target("rate to the floor's", memory.ratio_to(&series[0]), Bound::AtLeast(0.4))
         .target("processor time to the floor's", memory.cpu_ratio_to(&series[0]), Bound::AtMost(3.0));
     let on_memory = match series.get(3) {
@@ -92,7 +92,7 @@ pub fn pipelined(suite: &Suite) -> Vec<Row> {
     };
     let row = next();
     let count = row.instructions;
-    let row = row.gate("instructions an append", count, Bound::AtMost(7_800.0)).target(
+    let row = row.gate("instructions an append", count, Bound::AtMost(5_600.0)).target(
         "rate to memory:'s",
         jsonl.ratio_to(memory),
         Bound::AtLeast(0.75),
@@ -102,6 +102,49 @@ pub fn pipelined(suite: &Suite) -> Vec<Row> {
         None => row,
     };
     [floor, on_memory, on_jsonl].into_iter().chain(rows).collect()
+}
+
+/// The same appends by clients that spell them in other ways than most: nothing is read from its front then.
+pub fn spellings(suite: &Suite) -> Vec<Row> {
+    let reordered = |n: usize| {
+        format!(
+            r#"{{"id":{n},"jsonrpc":"2.0","params":{{"type":"user/message","surfaceOp":"append","data":{},"sessionId":"s"}},"method":"session/append"}}"#,
+            message(n)
+        )
+    };
+    // As printers that put a space behind each comma and colon; the texts hold none of either.
+    let spaced = |n: usize| append_message(n, "s").replace(',', ", ").replace(':', ": ");
+    let spellings: [(&str, &dyn Fn(usize) -> String); 3] = [
+        ("memory:", &|n| append_message(n, "s")),
+        ("memory:, other order", &reordered),
+        ("memory:, spaces", &spaced),
+    ];
+    let build = |line: &dyn Fn(usize) -> String, appends: usize| {
+        let mut script = Script { opening: open_session("s"), ..Script::default() };
+        (1..=appends).for_each(|n| script.push(&line(n), 2, 1));
+        script
+    };
+    let operations = suite.options.size(200_000, 50_000);
+    let scripts: Vec<(usize, Script)> =
+        spellings.iter().map(|(_, line)| build(line, operations)).enumerate().collect();
+    let runs =
+        interleave(suite.options.rounds(), &scripts, |(_, script)| script.flood(suite, &Contender::Memory));
+    let series: Vec<Series> = runs.into_iter().map(|runs| Series::of(runs, operations as f64)).collect();
+    let rows = spellings.iter().zip(&series).enumerate().map(|(at, ((name, line), one))| {
+        let mut row = Row::new(name);
+        row.rate = Some((one.rate(), "appends"));
+        row.ratio = Some((one.ratio_to(&series[0]), "the first"));
+        row.cpu = Some(one.cpu());
+        row.instructions = build(line, 10_000).count(suite, &Contender::Memory, &format!("spelling-{at}"));
+        match at {
+            2 => row, // every space is taken out of what is kept
+            _ => {
+                let count = row.instructions;
+                row.gate("instructions an append", count, Bound::AtMost(9_000.0))
+            }
+        }
+    });
+    rows.collect()
 }
 
 /// Operations of a script that are left when its first quarter has warmed a process.

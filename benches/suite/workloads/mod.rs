@@ -15,8 +15,9 @@ use crate::report::Row;
 /// A name, whether it has targets that repeat, and what it does.
 type Workload = (&'static str, bool, fn(&Suite) -> Vec<Row>);
 
-pub const ALL: [Workload; 15] = [
+pub const ALL: [Workload; 16] = [
     ("pipelined", true, appends::pipelined),
+    ("spellings", true, appends::spellings),
     ("ping", false, ping::ping),
     ("chunks-singly", false, appends::chunks_singly),
     ("chunks-bursts", false, appends::chunks_in_bursts),
