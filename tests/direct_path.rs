@@ -8,8 +8,12 @@ use sessiond::rpc::{Clock, IdSource, Server, Settings};
 use sessiond::session::Limits;
 
 fn server() -> Server {
+    server_with("fixed:1700000000000+7")
+}
+
+fn server_with(clock: &str) -> Server {
     let settings = Settings {
-        clock: "fixed:1700000000000+7".parse::<Clock>().unwrap(),
+        clock: clock.parse::<Clock>().unwrap(),
         ids: "sequential".parse::<IdSource>().unwrap(),
         limits: Limits { max_event_bytes: 2_000, max_depth: 5, max_batch_events: 3, ..Limits::default() },
         ..Settings::default()
@@ -172,6 +176,30 @@ fn by_hand() {
     assert_same(&lines);
 }
 
+#[test]
+fn an_append_has_the_time_of_its_own_turn() {
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+    let now = || i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
+    for server in [server_with("system"), server_with("system").through_table()] {
+        let mut server = server;
+        let line = request(r#"{"sessionId":"s","type":"session/title","data":{}}"#);
+        server.receive(br#"{"jsonrpc":"2.0","id":"new","method":"session/new","params":{"sessionId":"s"}}"#);
+        for _ in 0..3 {
+            let before = now();
+            server.receive(line.as_bytes());
+            server.receive(line.as_bytes());
+            server.settle();
+            let out = taken(&mut server);
+            let times = out.split("\"time\":").skip(1).map(|rest| {
+                rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse::<i64>().unwrap()
+            });
+            let times: Vec<i64> = times.collect();
+            assert!(times.len() >= 2 && times.iter().all(|time| (before..=now()).contains(time)), "{out}");
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
 /// JSON text of every kind, mostly small, with what the scanner refuses and what it keeps.
 fn json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
@@ -295,6 +323,10 @@ fn nearly_usual() -> impl Strategy<Value = String> {
         r#","instanceId":"instance-1""#,
         r#","expectedSeq":1,"instanceId":"instance-9","durable":false"#,
         r#","durable":true"#,
+        r#","sourceEventSeqs":[1,0]"#,
+        r#","sourceEventSeqs":[]"#,
+        r#","ignorable":true"#,
+        r#","sourceEventSeqs":[0],"ignorable":true,"expectedSeq":1,"instanceId":"instance-1","durable":false"#,
     ]);
     let piece = prop::sample::select(vec![
         "", "\"", "\\", "{", "}", ",", ":", "0", "1", "-", "e", " ", "\t", "\u{1}", "\u{7f}", "\u{e9}",

@@ -42,6 +42,22 @@ impl<'a> Prefix<'a> {
         is_one.then_some(digits)
     }
 
+    /// Takes an array of such integers, with no white space in it.
+    #[inline(never)] // rare
+    pub fn integers(&mut self) -> Option<Json<'a>> {
+        let whole = self.0;
+        self.take("[")?;
+        if self.take("]").is_none() {
+            self.integer()?;
+            while self.take(",").is_some() {
+                self.integer()?;
+            }
+            self.take("]")?;
+        }
+        let (text, _) = whole.split_at_checked(whole.len() - self.0.len())?;
+        Some(Json::from_verified(text))
+    }
+
     /// Takes a string of ASCII without escapes that is short, and not at the end of a text.
     #[inline]
     pub fn plain_string(&mut self) -> Option<JsonStr<'a>> {

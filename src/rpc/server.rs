@@ -200,6 +200,7 @@ impl Server {
         }
         if text.len() > LONG {
             scratch.trim();
+            self.forget_time();
         }
         self.scratch = Some(scratch);
     }
@@ -210,6 +211,13 @@ impl Server {
             Ok(Incoming::Notification(notification)) => self.notification(&notification),
             Ok(Incoming::Response) => {}
             Err(fault) => self.refuse(fault.id(), &fault.into()),
+        }
+    }
+
+    /// What was done has taken long, or will: the next append looks at the clock again.
+    pub(super) fn forget_time(&mut self) {
+        if let Some(service) = self.service.as_mut() {
+            service.forget_time();
         }
     }
 
@@ -240,9 +248,7 @@ impl Server {
             return;
         }
         if !is_append(request) {
-            if let Some(service) = self.service.as_mut() {
-                service.forget_time(); // it may take long
-            }
+            self.forget_time();
             self.write_turn(); // a read shows, and a fork shares, only what is written
             self.mark();
             if self.must_wait(&from, line, &names) {

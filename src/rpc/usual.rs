@@ -16,11 +16,18 @@ pub(super) struct UsualAppend<'a> {
     pub(super) kind: JsonStr<'a>,
     /// The payload, which is lossless, and what the scanner said of it.
     pub(super) data: (Json<'a>, Checks),
-    /// `surfaceOp` is `"append"`.
-    pub(super) surfaces: bool,
+    /// `"append"`, if it is there.
+    pub(super) surface_op: Option<Json<'a>>,
+    /// An array of integers.
+    pub(super) sources: Option<Json<'a>>,
+    /// `true`, if it is there.
+    pub(super) ignorable: Option<Json<'a>>,
     pub(super) expected_seq: Option<Offset>,
     pub(super) instance: Option<&'a str>,
 }
+
+const APPEND: Json<'static> = Json::from_verified("\"append\"");
+const TRUE: Json<'static> = Json::from_verified("true");
 
 impl<'a> UsualAppend<'a> {
     /// Reads a line; none for one that is spelt in another way, or that is not as it should be.
@@ -41,7 +48,12 @@ impl<'a> UsualAppend<'a> {
         let kind = line.plain_string()?;
         line.take(r#","data":"#)?;
         let data = line.value(scratch)?;
-        let surfaces = line.take(r#","surfaceOp":"append""#).is_some();
+        let surface_op = line.take(r#","surfaceOp":"append""#).map(|()| APPEND);
+        let sources = match line.take(r#","sourceEventSeqs":"#) {
+            Some(()) => Some(line.integers()?),
+            None => None,
+        };
+        let ignorable = line.take(r#","ignorable":true"#).map(|()| TRUE);
         let expected_seq = match line.take(r#","expectedSeq":"#) {
             Some(()) => Some(Offset::new(line.integer()?.parse().ok()?)?),
             None => None,
@@ -53,6 +65,16 @@ impl<'a> UsualAppend<'a> {
         let _ = line.take(r#","durable":false"#);
         line.take("}}")?;
         let is_usual = line.is_over() && data.1.fault.is_none();
-        is_usual.then_some(Self { id, session, kind, data, surfaces, expected_seq, instance })
+        is_usual.then_some(Self {
+            id,
+            session,
+            kind,
+            data,
+            surface_op,
+            sources,
+            ignorable,
+            expected_seq,
+            instance,
+        })
     }
 }

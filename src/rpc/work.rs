@@ -58,9 +58,7 @@ impl Server {
 
     /// Ends a turn: writes what requests have committed, and carries out what finished jobs allow.
     pub fn settle(&mut self) {
-        if let Some(service) = self.service.as_mut() {
-            service.forget_time();
-        }
+        self.forget_time();
         self.write_turn();
         self.work();
     }

@@ -42,11 +42,9 @@ fn one_event(service: &mut Service, request: &Request<'_>) -> Option<()> {
 pub(in crate::rpc) fn append_usual(service: &mut Service, append: &UsualAppend<'_>) -> bool {
     let expect = Expect { seq: append.expected_seq };
     let place = Append { session: append.session, instance: append.instance, expect };
-    let (data, checks) = append.data;
-    let mut candidate = Candidate::new(append.kind, data, checks);
-    if append.surfaces {
-        candidate.set_surface_op(APPEND_OP, Checks::default());
-    }
+    let checked = |value| (value, Checks::default()); // as plain as they can be
+    let (surface_op, sources) = (append.surface_op.map(checked), append.sources.map(checked));
+    let candidate = candidate(append.kind, append.data, surface_op, sources, append.ignorable);
     commit_directly(service, append.id, place, &candidate).is_some()
 }
 
@@ -137,8 +135,6 @@ fn end_result(out: &mut String, duplicate: bool) {
     out.push_str("}}\n");
 }
 
-/// The surface marker of what is a message of its own.
-const APPEND_OP: Json<'static> = Json::from_verified("\"append\"");
 /// The members of a batch's params.
 const BATCH: [&str; 6] = ["sessionId", "events", "expectedSeq", "instanceId", "durable", "_meta"];
 /// The members of an event of a batch.
