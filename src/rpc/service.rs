@@ -287,8 +287,6 @@ impl Service {
         }
     }
 
-    /// Announces committed events `from..to` of a session. Of a stored one the slot of this turn is
-    /// given, with which the announcements stand or fall.
     /// The time of an append. The appends of one turn share a look at the system's clock, which takes 2 % of an append's
     /// time: a turn is over before the next wait, and what takes long on the way forgets the time.
     pub(super) fn append_time(&mut self) -> i64 {
@@ -301,6 +299,8 @@ impl Service {
         self.time = None;
     }
 
+    /// Announces committed events `from..to` of a session. Of a stored one the slot of this turn is
+    /// given, with which the announcements stand or fall.
     pub(super) fn committed(&mut self, id: &str, from: Offset, to: Offset) -> Option<usize> {
         if from >= to {
             return None;
