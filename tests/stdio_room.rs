@@ -83,6 +83,35 @@ fn read_in_thread(mut reader: impl Read + Send + 'static) -> thread::JoinHandle<
 }
 
 #[test]
+fn what_is_there_already_is_read_without_a_wait() {
+    within_a_minute(|| {
+        for blocking in [true, false] {
+            let (reader, mut writer) = pipe().unwrap();
+            ioctl_fionbio(&reader, !blocking).unwrap();
+            let (mut input, mut lines) = (Input::new(reader.into()), Lines::new(100));
+            assert!(!input.fill_now(&mut lines), "nothing is there");
+            writer.write_all(b"a line\nand a ha").unwrap();
+            if !input.fill_now(&mut lines) {
+                println!("this system cannot read a pipe without waiting: nothing tested");
+                assert!(matches!(input.fill(&mut lines), Ok(Filled::Bytes(15))));
+                return;
+            }
+            assert_eq!(lines.next_frame(), Some(Frame::Line(b"a line")));
+            assert_eq!(lines.next_frame(), None);
+            assert!(!input.fill_now(&mut lines), "nothing more is there");
+            writer.write_all(b"lf\n").unwrap();
+            drop(writer);
+            assert!(input.fill_now(&mut lines));
+            assert_eq!(lines.next_frame(), Some(Frame::Line(b"and a half")));
+            assert_eq!(lines.next_frame(), None);
+            assert!(!input.fill_now(&mut lines), "the end is for the other to tell");
+            assert_eq!(input.fill(&mut lines).unwrap(), Filled::End);
+            assert!(!input.fill_now(&mut lines));
+        }
+    });
+}
+
+#[test]
 fn lines_come_through_a_pipe_in_any_pieces() {
     within_a_minute(|| {
         let text = b"\xEF\xBB\xBFone\r\n\ntwo\nthree, too long\nfour";

@@ -2,6 +2,7 @@
 
 mod choice;
 mod descriptors;
+mod eager;
 mod heap;
 mod jsonl;
 mod maintain;

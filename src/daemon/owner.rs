@@ -4,12 +4,14 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
 
+use super::eager::Eager;
 use super::{descriptors, signals};
 use crate::replay::{RecordError, Recorder};
 use crate::rpc::storage::Storage;
 use crate::rpc::{Server, Settings};
 use crate::stdio::{
-    Drained, Filled, Frame, Input, Lines, Output, Stdio, StdioError, WakeFd, Waker, Watch, wait, wake_pair,
+    Drained, Filled, Frame, Input, Lines, Output, Ready, Stdio, StdioError, WakeFd, Waker, Watch, wait,
+    wake_pair,
 };
 
 /// How long an end waits for a client that does not read (PROTOCOL 1).
@@ -67,6 +69,7 @@ pub fn serve(
     let mut input = Input::new(stdio.input);
     let mut watch = None;
     let mut ended = false;
+    let (mut eager, mut busy) = (Eager::default(), false);
     let mut patience = Patience::new(LAST_WORDS);
     loop {
         let (blocked, full) = (owner.is_blocked(), owner.output.over_bound());
@@ -76,7 +79,15 @@ pub fn serve(
             (true, _) => Some(TICK), // to see the end of an input that is not read now
             (false, _) => owner.unread.then_some(Duration::ZERO),
         };
+        // Not while anything is under way: no other thread's news is to be passed over.
+        let at_rest = wanted.is_some() && pause.is_none() && owner.server.is_idle();
+        let got = busy && at_rest && eager.tries() && {
+            let found = input.fill_now(&mut owner.lines);
+            eager.note(found);
+            found
+        };
         let ready = match (wanted, owner.output.poll_fd()) {
+            _ if got => Ready::default(),
             (Some(input), Some(output)) => watch
                 .get_or_insert_with(|| Watch::new(input, &wake, output))
                 .wait(input, &wake, output, pause)?,
@@ -85,9 +96,10 @@ pub fn serve(
         if ready.output_gone || owner.output.closed() || end_asked.is_set() {
             break;
         }
-        if !full {
+        if !full && !got {
             owner.server.advance();
         }
+        busy = got || ready.input;
         if ready.input {
             match input.fill(&mut owner.lines) {
                 Ok(Filled::Bytes(_) | Filled::NotReady) => {}

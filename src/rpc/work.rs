@@ -58,9 +58,9 @@ impl Server {
 
     /// Ends a turn: writes what requests have committed, and carries out what finished jobs allow.
     pub fn settle(&mut self) {
-        self.forget_time();
         self.write_turn();
         self.work();
+        self.forget_time();
     }
 
     /// Carries out what finished jobs allow.

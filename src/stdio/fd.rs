@@ -18,6 +18,27 @@ pub(super) fn read(fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
     }
 }
 
+/// One `read` that never waits, whatever the descriptor's flags: `AGAIN` if nothing is there, and other errors where the
+/// kernel or the descriptor does not know the per-call flag.
+#[cfg(target_os = "linux")]
+pub(super) fn read_now(fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
+    use std::io::IoSliceMut;
+
+    use rustix::io::{ReadWriteFlags, preadv2};
+
+    loop {
+        match preadv2(fd, &mut [IoSliceMut::new(buf)], u64::MAX, ReadWriteFlags::NOWAIT) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn read_now(_: BorrowedFd<'_>, _: &mut [u8]) -> Result<usize, Errno> {
+    Err(Errno::AGAIN)
+}
+
 /// One `write`; `AGAIN` only comes from a non-blocking descriptor.
 pub(super) fn write(fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize, Errno> {
     loop {

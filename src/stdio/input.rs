@@ -58,6 +58,21 @@ impl Input {
         }
     }
 
+    /// Reads into `lines` what is there already, and never waits; says whether there was something. It says no as well
+    /// at the end, on an error and where the system cannot tell: [`fill`](Self::fill) says what it is.
+    pub fn fill_now(&self, lines: &mut Lines) -> bool {
+        if self.ended {
+            return false;
+        }
+        match fd::read_now(self.fd.as_fd(), lines.spare()) {
+            Ok(n) if n > 0 => {
+                lines.commit(n);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the writer is gone, though there may be more to read: for an owner that does not read now.
     pub fn hung_up(&self) -> bool {
         self.ended || fd::hung_up(self.fd.as_fd())
