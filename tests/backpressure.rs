@@ -212,3 +212,32 @@ fn a_history_for_nobody_does_not_hold_up_the_end() {
     daemon.close_stdin();
     assert_eq!(daemon.status().code(), Some(0));
 }
+
+#[test]
+fn a_client_that_closes_stdout_is_gone_though_it_goes_on_writing_what_has_no_answer() {
+    for flood in ["\n", "{\"jsonrpc\":\"2.0\",\"method\":\"nobody\"}\n"] {
+        let mut daemon = Daemon::start(&[]);
+        let mut stdin = daemon.take_stdin();
+        let chunk = flood.repeat(4_000);
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        // Until the daemon has ended: then nobody reads any more.
+        let writer = std::thread::spawn(move || {
+            for at in 0.. {
+                if stdin.write_all(chunk.as_bytes()).is_err() {
+                    return;
+                }
+                if at == 100 {
+                    let _ = begun.send(());
+                }
+            }
+        });
+        has_begun.recv().unwrap();
+        daemon.close_stdout();
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while !writer.is_finished() {
+            assert!(std::time::Instant::now() < deadline, "still read, a minute after stdout was closed");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        writer.join().unwrap();
+    }
+}

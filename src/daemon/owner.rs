@@ -10,8 +10,7 @@ use crate::replay::{RecordError, Recorder};
 use crate::rpc::storage::Storage;
 use crate::rpc::{Server, Settings};
 use crate::stdio::{
-    Drained, Filled, Frame, Input, Lines, Output, Ready, Stdio, StdioError, WakeFd, Waker, Watch, wait,
-    wake_pair,
+    Drained, Filled, Frame, Input, Lines, Output, Stdio, StdioError, WakeFd, Waker, Watch, wait, wake_pair,
 };
 
 /// How long an end waits for a client that does not read (PROTOCOL 1).
@@ -72,42 +71,48 @@ pub fn serve(
     let (mut eager, mut busy) = (Eager::default(), false);
     let mut patience = Patience::new(LAST_WORDS);
     loop {
+        if owner.output.closed() || end_asked.is_set() {
+            break;
+        }
         let (blocked, full) = (owner.is_blocked(), owner.output.over_bound());
-        let wanted = if blocked || owner.unread { None } else { input.poll_fd() };
+        let reads = !blocked && !owner.unread;
         let pause = match (blocked, full) {
             (_, false) if owner.server.has_more() => Some(Duration::ZERO),
             (true, _) => Some(TICK), // to see the end of an input that is not read now
             (false, _) => owner.unread.then_some(Duration::ZERO),
         };
         // Not while anything is under way: no other thread's news is to be passed over.
-        let at_rest = wanted.is_some() && pause.is_none() && owner.server.is_idle();
-        let got = busy && at_rest && eager.tries() && {
-            let found = input.fill_now(&mut owner.lines);
-            eager.note(found);
-            found
+        let at_rest = reads && !ended && pause.is_none() && owner.server.is_idle();
+        let found = match busy && at_rest && eager.tries() {
+            true => eager.note(input.fill_now(&mut owner.lines)),
+            false => None,
         };
-        let ready = match (wanted, owner.output.poll_fd()) {
-            _ if got => Ready::default(),
-            (Some(input), Some(output)) => watch
-                .get_or_insert_with(|| Watch::new(input, &wake, output))
-                .wait(input, &wake, output, pause)?,
-            (input, output) => wait(input, &wake, output, pause)?,
-        };
-        if ready.output_gone || owner.output.closed() || end_asked.is_set() {
-            break;
-        }
-        if !full && !got {
-            owner.server.advance();
-        }
-        busy = got || ready.input;
-        if ready.input {
-            match input.fill(&mut owner.lines) {
-                Ok(Filled::Bytes(_) | Filled::NotReady) => {}
-                Ok(Filled::End) => ended = true,
-                Err(error) => {
-                    tracing::warn!(%error, "stdin failed; ending as at its end");
-                    ended = true;
+        let came = match found {
+            Some(found) => Some(found),
+            None => {
+                let wanted = if reads { input.poll_fd() } else { None };
+                let ready = match (wanted, owner.output.poll_fd()) {
+                    (Some(input), Some(output)) => watch
+                        .get_or_insert_with(|| Watch::new(input, &wake, output))
+                        .wait(input, &wake, output, pause)?,
+                    (input, output) => wait(input, &wake, output, pause)?,
+                };
+                if ready.output_gone || owner.output.closed() || end_asked.is_set() {
+                    break;
                 }
+                if !full {
+                    owner.server.advance();
+                }
+                ready.input.then(|| input.fill(&mut owner.lines))
+            }
+        };
+        busy = came.is_some();
+        match came {
+            None | Some(Ok(Filled::Bytes(_) | Filled::NotReady)) => {}
+            Some(Ok(Filled::End)) => ended = true,
+            Some(Err(error)) => {
+                tracing::warn!(%error, "stdin failed; ending as at its end");
+                ended = true;
             }
         }
         owner.carry_out(|| wake_is_enough(&wake));

@@ -18,8 +18,8 @@ pub(super) fn read(fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
     }
 }
 
-/// One `read` that never waits, whatever the descriptor's flags: `AGAIN` if nothing is there, and other errors where the
-/// kernel or the descriptor does not know the per-call flag.
+/// One `read` that never waits, whatever the descriptor's flags: `AGAIN` if nothing is there, and where kernel or
+/// descriptor do not know the per-call flag.
 #[cfg(target_os = "linux")]
 pub(super) fn read_now(fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
     use std::io::IoSliceMut;
@@ -29,6 +29,7 @@ pub(super) fn read_now(fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errn
     loop {
         match preadv2(fd, &mut [IoSliceMut::new(buf)], u64::MAX, ReadWriteFlags::NOWAIT) {
             Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE) => return Err(Errno::AGAIN),
             other => return other,
         }
     }

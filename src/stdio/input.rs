@@ -40,7 +40,25 @@ impl Input {
         if self.ended {
             return Ok(Filled::End);
         }
-        match fd::read(self.fd.as_fd(), lines.spare()) {
+        let read = fd::read(self.fd.as_fd(), lines.spare());
+        self.take(read, lines)
+    }
+
+    /// The same of what is there already: it never waits, and says [`Filled::NotReady`] where nothing is there and where
+    /// the system cannot tell.
+    ///
+    /// # Errors
+    /// As those of [`fill`](Self::fill).
+    pub fn fill_now(&mut self, lines: &mut Lines) -> Result<Filled, StdioError> {
+        if self.ended {
+            return Ok(Filled::End);
+        }
+        let read = fd::read_now(self.fd.as_fd(), lines.spare());
+        self.take(read, lines)
+    }
+
+    fn take(&mut self, read: Result<usize, Errno>, lines: &mut Lines) -> Result<Filled, StdioError> {
+        match read {
             Ok(0) => {
                 self.ended = true;
                 lines.finish();
@@ -55,21 +73,6 @@ impl Input {
                 self.ended = true;
                 Err(StdioError::Read(errno.into()))
             }
-        }
-    }
-
-    /// Reads into `lines` what is there already, and never waits; says whether there was something. It says no as well
-    /// at the end, on an error and where the system cannot tell: [`fill`](Self::fill) says what it is.
-    pub fn fill_now(&self, lines: &mut Lines) -> bool {
-        if self.ended {
-            return false;
-        }
-        match fd::read_now(self.fd.as_fd(), lines.spare()) {
-            Ok(n) if n > 0 => {
-                lines.commit(n);
-                true
-            }
-            _ => false,
         }
     }
 
