@@ -200,6 +200,31 @@ fn an_append_has_the_time_of_its_own_turn() {
     }
 }
 
+#[test]
+fn behind_what_may_take_long_an_append_looks_at_the_clock_again() {
+    let append = request(r#"{"sessionId":"s","type":"session/title","data":{}}"#);
+    let long =
+        request(&format!(r#"{{"sessionId":"s","type":"nobody/knows","data":"{}"}}"#, "x".repeat(1 << 16)));
+    let read = r#"{"jsonrpc":"2.0","id":2,"method":"session/info","params":{"sessionId":"s"}}"#.to_owned();
+    for between in [long, read] {
+        let mut server = server_with("system");
+        server.receive(br#"{"jsonrpc":"2.0","id":"new","method":"session/new","params":{"sessionId":"s"}}"#);
+        server.receive(append.as_bytes());
+        let first = last_time(&taken(&mut server));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        // The same turn: nothing has settled.
+        server.receive(between.as_bytes());
+        taken(&mut server);
+        server.receive(append.as_bytes());
+        assert!(last_time(&taken(&mut server)) >= first + 20, "behind {} bytes", between.len());
+    }
+}
+
+fn last_time(out: &str) -> i64 {
+    let (_, rest) = out.rsplit_once("\"time\":").unwrap();
+    rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
 /// JSON text of every kind, mostly small, with what the scanner refuses and what it keeps.
 fn json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![

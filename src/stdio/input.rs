@@ -37,11 +37,7 @@ impl Input {
     /// [`StdioError::Read`] for a hard error, once; the input has ended then, and a partial line is not taken for
     /// a whole one.
     pub fn fill(&mut self, lines: &mut Lines) -> Result<Filled, StdioError> {
-        if self.ended {
-            return Ok(Filled::End);
-        }
-        let read = fd::read(self.fd.as_fd(), lines.spare());
-        self.take(read, lines)
+        self.fill_by(fd::read, lines)
     }
 
     /// The same of what is there already: it never waits, and says [`Filled::NotReady`] where nothing is there and where
@@ -50,15 +46,18 @@ impl Input {
     /// # Errors
     /// As those of [`fill`](Self::fill).
     pub fn fill_now(&mut self, lines: &mut Lines) -> Result<Filled, StdioError> {
+        self.fill_by(fd::read_now, lines)
+    }
+
+    fn fill_by(
+        &mut self,
+        read: impl FnOnce(BorrowedFd<'_>, &mut [u8]) -> Result<usize, Errno>,
+        lines: &mut Lines,
+    ) -> Result<Filled, StdioError> {
         if self.ended {
             return Ok(Filled::End);
         }
-        let read = fd::read_now(self.fd.as_fd(), lines.spare());
-        self.take(read, lines)
-    }
-
-    fn take(&mut self, read: Result<usize, Errno>, lines: &mut Lines) -> Result<Filled, StdioError> {
-        match read {
+        match read(self.fd.as_fd(), lines.spare()) {
             Ok(0) => {
                 self.ended = true;
                 lines.finish();

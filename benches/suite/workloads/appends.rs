@@ -112,7 +112,7 @@ pub fn spellings(suite: &Suite) -> Vec<Row> {
             message(n)
         )
     };
-    // As printers that put a space behind each comma and colon; the texts hold none of either.
+    // As printers that put a space behind each comma and colon; the text gets one more too.
     let spaced = |n: usize| append_message(n, "s").replace(',', ", ").replace(':', ": ");
     let spellings: [(&str, &dyn Fn(usize) -> String); 3] = [
         ("memory:", &|n| append_message(n, "s")),

@@ -28,8 +28,8 @@ fn is_batch(request: &Request<'_>) -> bool {
 }
 
 fn one_event(service: &mut Service, request: &Request<'_>) -> Option<()> {
-    let [session, kind, data, surface_op, sources, ignorable, seq, instance, durable, _meta] =
-        append_members(request.params)?;
+    let Fields { found, others: false } = request.params.all_fields(&APPEND) else { return None };
+    let [session, kind, data, surface_op, sources, ignorable, seq, instance, durable, _meta] = found;
     let place = direct_place(session?, seq, instance, durable)?;
     // Of a batch's event `null` is a value; here it is as good as absent.
     let kind = kind?.as_str()?;
@@ -152,30 +152,6 @@ const APPEND: [&str; 10] = [
     "durable",
     "_meta",
 ];
-
-/// An append's params by [`APPEND`]; none of params with another member.
-#[inline(always)]
-fn append_members(params: Json<'_>) -> Option<[Option<Json<'_>>; APPEND.len()]> {
-    // In the order of PROTOCOL 3 nothing needs to be looked for.
-    let mut spelt = params.spelt();
-    let found = [
-        spelt.member(r#"{"sessionId":"#),
-        spelt.member(r#","type":"#),
-        spelt.member(r#","data":"#),
-        spelt.member(r#","surfaceOp":"#),
-        spelt.member(r#","sourceEventSeqs":"#),
-        spelt.member(r#","ignorable":"#),
-        spelt.member(r#","expectedSeq":"#),
-        spelt.member(r#","instanceId":"#),
-        spelt.member(r#","durable":"#),
-        spelt.member(r#","_meta":"#),
-    ];
-    if spelt.is_whole() {
-        return Some(found);
-    }
-    let Fields { found, others } = params.all_fields(&APPEND);
-    (!others).then_some(found)
-}
 
 /// The members of a batch's event by [`EVENT`]; none of an event with another member.
 #[inline(always)]
