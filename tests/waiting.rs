@@ -33,6 +33,10 @@ impl Differs for Gate {
         }
         inner.finished()
     }
+
+    fn is_quiet(&self, inner: &MemoryStorage) -> bool {
+        self.jobs.is_empty() && inner.is_quiet()
+    }
 }
 
 struct Bench {

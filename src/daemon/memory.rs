@@ -133,4 +133,8 @@ impl Storage for MemoryStorage {
     fn finished(&mut self) -> Option<(Ticket, JobResult)> {
         self.finished.pop_front()
     }
+
+    fn is_quiet(&self) -> bool {
+        self.finished.is_empty()
+    }
 }

@@ -193,6 +193,10 @@ mod tests {
         fn finished(&mut self) -> Option<(Ticket, JobResult)> {
             None
         }
+
+        fn is_quiet(&self) -> bool {
+            true
+        }
     }
 
     /// A server with a session `s`, whose making waits for no storage.

@@ -33,10 +33,9 @@ pub trait Storage {
         None
     }
 
-    /// Whether nothing is under way, group commits included.
-    fn is_quiet(&self) -> bool {
-        true
-    }
+    /// Whether nothing is under way, group commits included, and [`Self::finished`] and [`Self::durable_moved`] have
+    /// nothing to say: they need not be asked then.
+    fn is_quiet(&self) -> bool;
 
     /// The last event of a live session that is on stable storage.
     fn durable(&self, id: &SessionId) -> Option<Seq> {

@@ -68,6 +68,9 @@ impl Server {
         if let Some(way) = self.service.as_mut().and_then(|service| service.outlet.as_mut()) {
             way.gone = 0;
         }
+        if self.has_settled() {
+            return; // as mostly, where each request waits for the last answer
+        }
         loop {
             self.tell_durable();
             if let Some((ticket, result)) = self.finished() {
@@ -81,6 +84,12 @@ impl Server {
                 break;
             }
         }
+    }
+
+    /// Whether nothing is to be written, told or carried out.
+    fn has_settled(&self) -> bool {
+        let is_written = self.service.as_ref().is_some_and(|service| service.turn.is_empty());
+        is_written && self.untold.is_empty() && self.is_idle()
     }
 
     /// Whether one more request that has waited may be carried out before the caller takes the output.

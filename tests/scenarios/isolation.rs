@@ -68,6 +68,11 @@ impl Differs for Trapped {
         inner.durable_moved()
     }
 
+    fn is_quiet(&self, inner: &MemoryStorage) -> bool {
+        let news = [&self.0.moved, &self.0.finished];
+        inner.is_quiet() && !news.iter().any(|trap| trap.load(Ordering::Relaxed))
+    }
+
     fn durable(&self, inner: &MemoryStorage, id: &SessionId) -> Option<Seq> {
         spring(&self.0.durable);
         inner.durable(id)

@@ -28,6 +28,10 @@ pub trait Differs {
         inner.durable_moved()
     }
 
+    fn is_quiet(&self, inner: &MemoryStorage) -> bool {
+        inner.is_quiet()
+    }
+
     fn durable(&self, inner: &MemoryStorage, id: &SessionId) -> Option<Seq> {
         inner.durable(id)
     }
@@ -64,6 +68,10 @@ impl<D: Differs> Storage for Double<D> {
 
     fn durable_moved(&mut self) -> Option<(SessionId, Seq)> {
         self.differs.durable_moved(&mut self.inner)
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.differs.is_quiet(&self.inner)
     }
 
     fn durable(&self, id: &SessionId) -> Option<Seq> {
