@@ -1,5 +1,6 @@
 //! Texts that are scanned before they are walked: their outlines side by side in one buffer.
 
+use super::form::Kin;
 use super::outline::Entry;
 use super::scan::{Checks, Scratch};
 use super::text::Json;
@@ -33,7 +34,7 @@ impl Outlines {
     /// Scans a text and keeps its outline. None for what is no JSON, and for what has more values than an outline
     /// notes: that is to be scanned where it is walked.
     pub fn scan(&mut self, text: &str, scratch: &mut Scratch) -> Option<Scanned> {
-        let (value, checks) = scratch.scan(text).ok()?;
+        let (value, checks) = scratch.scan_alike(text, Kin::opening(text)).ok()?;
         let first = self.entries.len();
         self.entries.extend_from_slice(value.outline());
         let end = self.entries.len();

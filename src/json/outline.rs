@@ -53,6 +53,31 @@ impl Entry {
         Self { start: start as u32, end: end as u32, key: key.start, key_end: key.end, inside }
     }
 
+    /// The same value elsewhere: so many bytes on, its end perhaps more.
+    #[inline(always)]
+    pub(super) fn moved(&self, by: u32, end_by: u32) -> Self {
+        let on = |place: u32| place.wrapping_add(by);
+        Self {
+            start: on(self.start),
+            end: self.end.wrapping_add(end_by),
+            key: on(self.key),
+            key_end: on(self.key_end),
+            inside: self.inside,
+        }
+    }
+
+    /// All that it says; where there is no key, its place is of no meaning.
+    #[cfg(test)]
+    pub(super) fn numbers(&self) -> [u32; 5] {
+        let key = if self.key == self.key_end { [0; 2] } else { [self.key, self.key_end] };
+        [self.start, self.end, key[0], key[1], self.inside]
+    }
+
+    /// The same without an escape in the value.
+    pub(super) fn straight(&self) -> Self {
+        Self { inside: self.inside & !Escapes::IN_VALUE.0, ..*self }
+    }
+
     /// Values inside this one.
     #[inline]
     pub(super) fn inside(&self) -> usize {
@@ -113,6 +138,20 @@ impl Outline {
             self.entries.reserve(64);
         }
         !self.full
+    }
+
+    /// Forgets all, and notes these values, at most as many as there may be.
+    #[inline(always)]
+    pub(super) fn refill(&mut self, entries: impl Iterator<Item = Entry>) {
+        self.clear();
+        self.entries.extend(entries);
+    }
+
+    /// That value is a string with an escape in it.
+    pub(super) fn bend(&mut self, at: usize) {
+        if let Some(entry) = self.entries.get_mut(at) {
+            entry.inside |= Escapes::IN_VALUE.0;
+        }
     }
 
     /// Where the next value's entry goes.

@@ -1,6 +1,7 @@
 //! A text taken piece by piece from its front, as long as it is spelt as expected.
 
 use super::digits::end_of_digits;
+use super::form::Kin;
 use super::lanes::{LANES, Marks};
 use super::scan::{Checks, Scratch};
 use super::string::JsonStr;
@@ -75,13 +76,13 @@ impl<'a> Prefix<'a> {
         (text.ends_with('"') && text.is_ascii()).then(|| JsonStr::from_scan(text, false))
     }
 
-    /// Takes a value, and says what the scanner has found.
+    /// Takes a value, likely spelt as others of its kin, and says what the scanner has found.
     #[inline]
-    pub fn value<'s>(&mut self, scratch: &'s mut Scratch) -> Option<(Json<'s>, Checks)>
+    pub fn value<'s>(&mut self, scratch: &'s mut Scratch, kin: Kin) -> Option<(Json<'s>, Checks)>
     where
         'a: 's,
     {
-        let (end, checks) = scratch.note_first(self.0)?;
+        let (end, checks) = scratch.note_first(self.0, kin)?;
         let (text, rest) = self.0.split_at_checked(end)?;
         self.0 = rest;
         scratch.noted(text).map(|value| (value, checks))

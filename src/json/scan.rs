@@ -7,6 +7,7 @@
 
 use super::compact::has_separator;
 use super::fault::{FaultAt, FaultKind, SyntaxError};
+use super::form::{Forms, Kin};
 use super::outline::{Entry, Escapes, KeySpan, Outline};
 use super::string::JsonStr;
 use super::text::Json;
@@ -31,6 +32,8 @@ pub struct Scratch {
     /// The keys of the open objects, where there is no outline to find them in.
     keys: Vec<KeySpan>,
     outline: Outline,
+    /// How the texts before were spelt.
+    forms: Forms,
 }
 
 impl Scratch {
@@ -54,14 +57,45 @@ impl Scratch {
         Ok((Json::outlined(text, self.outline.whole()).unwrap_or(value), checks))
     }
 
-    /// Scans the value at the front of a text, and says where it ends. None for what is no value, and for one with more
-    /// values in it than an outline notes.
-    pub(super) fn note_first(&mut self, text: &str) -> Option<(usize, Checks)> {
+    /// The same for a text that is likely spelt as others of its kin: where it is, that costs less.
+    pub fn scan_alike<'a>(&'a mut self, text: &'a str, kin: Kin) -> Result<(Json<'a>, Checks), SyntaxError> {
+        let (value, checks) = match self.forms.read(kin, text, &mut self.outline) {
+            Some((end, checks)) if end == text.len() => (Json::NULL, checks),
+            _ => {
+                let (value, checks) = self.check(text)?;
+                if value.text().len() == text.len() {
+                    self.forms.learn(kin, text, self.outline.whole(), checks);
+                }
+                (value, checks)
+            }
+        };
+        Ok((Json::outlined(text, self.outline.whole()).unwrap_or(value), checks))
+    }
+
+    /// Takes the value at the front of a text, likely spelt as others of its kin, and says where it ends. None for what
+    /// is no value, and for one with more values in it than an outline notes.
+    #[inline]
+    pub(super) fn note_first(&mut self, text: &str, kin: Kin) -> Option<(usize, Checks)> {
+        if let Some(read) = self.forms.read(kin, text, &mut self.outline) {
+            return Some(read);
+        }
+        let (end, checks) = self.scan_first(text)?;
+        self.forms.learn(kin, text.get(..end)?, self.outline.whole(), checks);
+        Some((end, checks))
+    }
+
+    #[inline(never)]
+    fn scan_first(&mut self, text: &str) -> Option<(usize, Checks)> {
         let mut at = Cursor::new(text);
         let mut scanner = Scanner::new(text, self);
         scanner.begin();
         scanner.nested::<true>(&mut at).ok()?;
         Some((at.pos, scanner.checks(&at, text.get(..at.pos)?)))
+    }
+
+    #[cfg(test)]
+    pub(super) fn forms(&mut self) -> &mut Forms {
+        &mut self.forms
     }
 
     /// The value that was scanned last, which is the whole text.
@@ -342,7 +376,7 @@ impl<'a, 's> Scanner<'a, 's> {
 }
 
 /// Whether a number's text rounds to `-0` or to an infinity (FORMAT 1).
-fn lossy_number(text: &str) -> Option<FaultKind> {
+pub(super) fn lossy_number(text: &str) -> Option<FaultKind> {
     match text.parse::<f64>() {
         Ok(value) if value == 0.0 && value.is_sign_negative() => Some(FaultKind::NegativeZero),
         Ok(value) if value.is_finite() => None,

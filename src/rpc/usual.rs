@@ -4,7 +4,7 @@
 //! scanned. Whatever is spelt in another way is read by [`super::envelope`], and means the same there
 //! (`tests/direct_path.rs`).
 
-use crate::json::{Checks, Json, JsonStr, Prefix, Scratch};
+use crate::json::{Checks, Json, JsonStr, Kin, Prefix, Scratch};
 use crate::log::Offset;
 
 /// A `session/append` that waits for nothing.
@@ -47,7 +47,7 @@ impl<'a> UsualAppend<'a> {
         line.take(r#","type":"#)?;
         let kind = line.plain_string()?;
         line.take(r#","data":"#)?;
-        let data = line.value(scratch)?;
+        let data = line.value(scratch, Kin::named(kind.text()))?;
         let surface_op = line.take(r#","surfaceOp":"append""#).map(|()| APPEND);
         let sources = match line.take(r#","sourceEventSeqs":"#) {
             Some(()) => Some(line.integers()?),
