@@ -34,8 +34,8 @@ impl Differs for Gate {
         inner.finished()
     }
 
-    fn is_quiet(&self, inner: &MemoryStorage) -> bool {
-        self.jobs.is_empty() && inner.is_quiet()
+    fn has_news(&mut self, inner: &mut MemoryStorage) -> bool {
+        !self.jobs.is_empty() || inner.has_news()
     }
 }
 

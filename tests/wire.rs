@@ -49,6 +49,26 @@ fn very_many_appends_through_one_pipe_are_answered_in_order() {
     assert!(daemon.status().success());
 }
 
+/// The window of a group commit is the daemon's own affair: nothing has to be asked for it to end (PROTOCOL 3).
+#[test]
+fn what_is_written_becomes_durable_though_nothing_else_is_asked() {
+    let store = tempfile::tempdir().unwrap();
+    let place = format!("jsonl:{}", store.path().display());
+    for window in ["1", "30"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+        let mut daemon = Daemon::spawn(command.args(["serve", "--store", &place, "--sync-window", window]));
+        let session = format!("s{window}");
+        daemon.call(0, "session/new", json!({"sessionId": session}));
+        for seq in 0..4 {
+            daemon.send(title(seq, &session, json!({})).as_bytes());
+            while let told = daemon.json()
+                && (&told["method"], &told["params"]["durableSeq"])
+                    != (&json!("session/durable"), &json!(seq))
+            {}
+        }
+    }
+}
+
 #[test]
 fn after_every_kind_of_bad_line_the_next_request_is_answered() {
     let mut daemon = Daemon::start(&[]);

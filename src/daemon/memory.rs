@@ -134,7 +134,7 @@ impl Storage for MemoryStorage {
         self.finished.pop_front()
     }
 
-    fn is_quiet(&self) -> bool {
-        self.finished.is_empty()
+    fn has_news(&mut self) -> bool {
+        !self.finished.is_empty()
     }
 }

@@ -193,9 +193,8 @@ mod tests {
         fn finished(&mut self) -> Option<(Ticket, JobResult)> {
             None
         }
-
-        fn is_quiet(&self) -> bool {
-            true
+        fn has_news(&mut self) -> bool {
+            false
         }
     }
 

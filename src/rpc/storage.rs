@@ -33,9 +33,14 @@ pub trait Storage {
         None
     }
 
-    /// Whether nothing is under way, group commits included, and [`Self::finished`] and [`Self::durable_moved`] have
-    /// nothing to say: they need not be asked then.
-    fn is_quiet(&self) -> bool;
+    /// Whether [`Self::finished`] or [`Self::durable_moved`] may have something to say. What others have told since the
+    /// last look is heard: this must be asked again and again, or nothing goes on.
+    fn has_news(&mut self) -> bool;
+
+    /// Whether nothing is under way, group commits included.
+    fn is_quiet(&self) -> bool {
+        true
+    }
 
     /// The last event of a live session that is on stable storage.
     fn durable(&self, id: &SessionId) -> Option<Seq> {

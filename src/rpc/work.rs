@@ -86,9 +86,12 @@ impl Server {
         }
     }
 
-    /// Whether nothing is to be written, told or carried out.
-    fn has_settled(&self) -> bool {
-        let is_written = self.service.as_ref().is_some_and(|service| service.turn.is_empty());
+    /// Whether nothing is to be written, told or carried out. Storage hears its news here.
+    fn has_settled(&mut self) -> bool {
+        let is_written = self.service.as_mut().is_some_and(|service| {
+            let has_news = survives(|| service.storage.has_news()).unwrap_or(true);
+            !has_news && service.turn.is_empty()
+        });
         is_written && self.untold.is_empty() && self.is_idle()
     }
 

@@ -68,9 +68,9 @@ impl Differs for Trapped {
         inner.durable_moved()
     }
 
-    fn is_quiet(&self, inner: &MemoryStorage) -> bool {
-        let news = [&self.0.moved, &self.0.finished];
-        inner.is_quiet() && !news.iter().any(|trap| trap.load(Ordering::Relaxed))
+    fn has_news(&mut self, inner: &mut MemoryStorage) -> bool {
+        let traps = [&self.0.moved, &self.0.finished];
+        inner.has_news() || traps.iter().any(|trap| trap.load(Ordering::Relaxed))
     }
 
     fn durable(&self, inner: &MemoryStorage, id: &SessionId) -> Option<Seq> {

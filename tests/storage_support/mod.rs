@@ -28,8 +28,8 @@ pub trait Differs {
         inner.durable_moved()
     }
 
-    fn is_quiet(&self, inner: &MemoryStorage) -> bool {
-        inner.is_quiet()
+    fn has_news(&mut self, inner: &mut MemoryStorage) -> bool {
+        inner.has_news()
     }
 
     fn durable(&self, inner: &MemoryStorage, id: &SessionId) -> Option<Seq> {
@@ -70,8 +70,8 @@ impl<D: Differs> Storage for Double<D> {
         self.differs.durable_moved(&mut self.inner)
     }
 
-    fn is_quiet(&self) -> bool {
-        self.differs.is_quiet(&self.inner)
+    fn has_news(&mut self) -> bool {
+        self.differs.has_news(&mut self.inner)
     }
 
     fn durable(&self, id: &SessionId) -> Option<Seq> {

@@ -170,6 +170,13 @@ impl JsonlStorage {
         matches!(self.live.get(id), Some(Live::Lost))
     }
 
+    /// Hears what threads and timers have told.
+    fn listen(&mut self) {
+        while let Ok(message) = self.messages.try_recv() {
+            self.receive(message);
+        }
+    }
+
     fn receive(&mut self, message: Message) {
         // A window is nothing that an end waits for: what it would make durable, letting go of the session does.
         if !matches!(message, Message::Window(_)) {
@@ -451,9 +458,7 @@ impl Storage for JsonlStorage {
     }
 
     fn finished(&mut self) -> Option<(Ticket, JobResult)> {
-        while let Ok(message) = self.messages.try_recv() {
-            self.receive(message);
-        }
+        self.listen();
         self.finished.pop_front()
     }
 
@@ -477,6 +482,11 @@ impl Storage for JsonlStorage {
 
     fn durable_moved(&mut self) -> Option<(SessionId, Seq)> {
         self.moved.pop_front()
+    }
+
+    fn has_news(&mut self) -> bool {
+        self.listen();
+        !(self.finished.is_empty() && self.moved.is_empty())
     }
 
     fn is_quiet(&self) -> bool {
