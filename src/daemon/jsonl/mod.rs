@@ -4,6 +4,7 @@
 //! reading, listing, deleting) runs on other threads, which send a [`Message`] and wake the owner.
 
 mod failures;
+mod group_commit;
 mod keep;
 mod keeper;
 mod live;

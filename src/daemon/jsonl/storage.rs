@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::failures::{sync_failed, write_failed};
+use super::failures::write_failed;
 use super::live::{Here, Leaving, Live};
 use super::read::Summary;
 use super::{keep, read};
@@ -22,8 +22,8 @@ use crate::disk::os::OsFs;
 use crate::disk::publish::Publisher;
 use crate::disk::read::ReadLimits;
 use crate::disk::session_file::{FileError, SessionFile};
-use crate::disk::write::{SyncDone, SyncJob};
-use crate::log::{Offset, Seq, SessionId};
+use crate::disk::write::SyncDone;
+use crate::log::{Seq, SessionId};
 use crate::rpc::storage::{Job, JobResult, Listed, Storage, StorageError, StoreDescription, Ticket, Written};
 use crate::session::Session;
 use crate::stdio::Waker;
@@ -66,7 +66,7 @@ impl Shared {
 }
 
 /// News from another thread.
-enum Message {
+pub(super) enum Message {
     /// A job is done, and with it nothing of a live session's file changed.
     Done(Ticket, JobResult),
     /// A file that was away is back: published, mended or loaded. With it a job is done.
@@ -85,14 +85,14 @@ enum Message {
 pub struct JsonlStorage {
     shared: Arc<Shared>,
     root: String,
-    window: Duration,
+    pub(super) window: Duration,
     live: HashMap<SessionId, Live>,
-    runtime: Handle,
-    waker: Waker,
-    sender: Sender<Message>,
+    pub(super) runtime: Handle,
+    pub(super) waker: Waker,
+    pub(super) sender: Sender<Message>,
     messages: Receiver<Message>,
-    finished: VecDeque<(Ticket, JobResult)>,
-    moved: VecDeque<(SessionId, Seq)>,
+    pub(super) finished: VecDeque<(Ticket, JobResult)>,
+    pub(super) moved: VecDeque<(SessionId, Seq)>,
     /// Messages that are still to come, those of windows aside.
     under_way: usize,
 }
@@ -129,7 +129,7 @@ impl JsonlStorage {
 
     /// Runs work on another thread; its message comes back, or `broken` when the work meets a bug: a file that it had
     /// is let go of, and whoever waits is told.
-    fn away(&mut self, broken: Message, work: impl FnOnce(&Shared) -> Message + Send + 'static) {
+    pub(super) fn away(&mut self, broken: Message, work: impl FnOnce(&Shared) -> Message + Send + 'static) {
         let (shared, sender, waker) = (Arc::clone(&self.shared), self.sender.clone(), self.waker.clone());
         self.under_way += 1;
         self.runtime.spawn_blocking(move || {
@@ -142,7 +142,7 @@ impl JsonlStorage {
         });
     }
 
-    fn here(&mut self, id: &SessionId) -> Option<&mut Here> {
+    pub(super) fn here(&mut self, id: &SessionId) -> Option<&mut Here> {
         match self.live.get_mut(id) {
             Some(Live::Here(here)) => Some(here),
             _ => None,
@@ -219,87 +219,8 @@ impl JsonlStorage {
         self.live.insert(id, Live::Here(Here::new(file)));
     }
 
-    /// Begins to make a session durable, unless that is under way. The summary that a flush has asked for is left with
-    /// it, once all that it tells of is durable; not if the log has grown since.
-    fn sync(&mut self, id: &SessionId) {
-        let Some(here) = self.here(id).filter(|here| !here.is_at_work()) else { return };
-        let (size, sync) = (here.file.len(), here.file.start_sync());
-        if sync.is_none() && here.file.durable() < here.file.written() {
-            return; // the next write brings what it needs
-        }
-        let summary = here.summary.take().filter(|summary| summary.size() == size);
-        if summary.is_some() {
-            here.summed = size;
-        }
-        let id = id.clone();
-        match (sync, summary) {
-            (Some((job, tail)), summary) => {
-                let lost = Message::Synced(id.clone(), SyncJob::lost());
-                self.away(lost, move |shared| {
-                    let done = job.run(&mut tail.as_slice());
-                    if let (Some(summary), true) = (summary, done.is_ok()) {
-                        summary.leave(shared);
-                    }
-                    Message::Synced(id, done)
-                });
-            }
-            (None, Some(summary)) => {
-                here.summing = true;
-                let broken = Message::Summed(id.clone());
-                self.away(broken, move |shared| {
-                    summary.leave(shared);
-                    Message::Summed(id)
-                });
-            }
-            (None, None) => {}
-        }
-    }
-
-    fn synced(&mut self, id: &SessionId, done: SyncDone) {
-        let Some(here) = self.here(id) else { return };
-        let result = here.file.finish_sync(done);
-        let durable = here.file.durable();
-        match &result {
-            Ok(_) => self.moved.extend(durable.last().map(|seq| (id.clone(), seq))),
-            Err(error) => {
-                (here.summary, here.summed) = (None, 0); // who asked for one is refused
-                let failed = sync_failed(error);
-                let waiters = std::mem::take(&mut here.waiters);
-                let told =
-                    waiters.into_iter().map(|(ticket, _)| (ticket, JobResult::Kept(Err(failed.clone()))));
-                self.finished.extend(told);
-            }
-        }
-        self.go_on(id);
-    }
-
-    /// What comes next for a file whose work has ended. After a failed sync the next write, flush or close tries again.
-    fn go_on(&mut self, id: &SessionId) {
-        // A flush that came during a sync has its summary still to be left.
-        if self.here(id).is_some_and(|here| here.summary.is_some()) {
-            self.sync(id);
-        }
-        let Some(here) = self.here(id).filter(|here| !here.is_at_work()) else { return };
-        let durable = here.file.durable();
-        let (told, wait) =
-            std::mem::take(&mut here.waiters).into_iter().partition(|(_, until)| *until <= durable);
-        here.waiters = wait;
-        let told: Vec<(Ticket, Offset)> = told;
-        // Whoever waits is answered before the file goes.
-        let leaving = if here.waiters.is_empty() { here.leaving.take() } else { None };
-        let waits = !here.waiters.is_empty();
-        self.finished
-            .extend(told.into_iter().map(|(ticket, _)| (ticket, JobResult::Kept(Ok(durable.last())))));
-        match leaving {
-            Some(Leaving::Release(ticket, session)) => self.release(ticket, session),
-            Some(Leaving::Delete(ticket)) => self.delete(ticket, id.clone()),
-            None if waits => self.sync(id),
-            None => {}
-        }
-    }
-
     /// Removes a session, live here or not.
-    fn delete(&mut self, ticket: Ticket, id: SessionId) {
+    pub(super) fn delete(&mut self, ticket: Ticket, id: SessionId) {
         if let Some(here) = self.here(&id).filter(|here| here.is_at_work()) {
             here.leaving = Some(Leaving::Delete(ticket));
             return;
@@ -318,24 +239,8 @@ impl JsonlStorage {
         });
     }
 
-    /// Lets written events wait for others of the session before they are made durable together.
-    fn sync_later(&mut self, id: &SessionId) {
-        if self.window.is_zero() {
-            return self.sync(id);
-        }
-        let Some(here) = self.here(id).filter(|here| !here.windowed) else { return };
-        here.windowed = true;
-        let (id, window) = (id.clone(), self.window);
-        let (sender, waker) = (self.sender.clone(), self.waker.clone());
-        self.runtime.spawn(async move {
-            tokio::time::sleep(window).await;
-            let _ = sender.send(Message::Window(id));
-            waker.wake();
-        });
-    }
-
     /// A session is no longer live: its file is made durable and let go.
-    fn release(&mut self, ticket: Ticket, session: Box<Session>) {
+    pub(super) fn release(&mut self, ticket: Ticket, session: Box<Session>) {
         let id = session.id().clone();
         match self.here(&id) {
             None => {
