@@ -7,7 +7,7 @@
 
 use super::compact::has_separator;
 use super::outline::{Entry, Outline};
-use super::scan::{Checks, lossy_number};
+use super::scan::{Checks, SPREAD, lossy_number};
 use super::token::Cursor;
 
 /// Most values of a text that may differ: a bit of a word for each.
@@ -44,8 +44,6 @@ impl Kin {
 
     #[inline(always)]
     fn set(self) -> usize {
-        /// 2^64 over the golden ratio.
-        const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
         (self.0.wrapping_mul(SPREAD) >> (u64::BITS - SETS.ilog2())) as usize
     }
 }

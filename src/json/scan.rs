@@ -132,8 +132,8 @@ const ARRAY: u32 = u32::MAX;
 const OUTSIDE: u32 = u32::MAX - 1;
 /// Up to this many keys are compared pairwise; larger objects are sorted once, at their end.
 const PAIRWISE_KEYS: usize = 24;
-/// Spreads prints over the bits of [`Frame::bits`] (2^64 over the golden ratio).
-const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+/// A number times this has its differences in the high bits (2^64 over the golden ratio).
+pub(super) const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Reads one text from left to right.
 struct Scanner<'a, 's> {

@@ -14,7 +14,6 @@ use super::live::{Here, Leaving, Live};
 use super::read::Summary;
 use super::{keep, read};
 use crate::daemon::heap;
-
 use crate::disk::fault::FaultFs;
 use crate::disk::fs::FileSystem;
 use crate::disk::lock::Holder;
