@@ -554,7 +554,7 @@ impl Run<'_> {
         for line in lines {
             let (value, checks) = Json::parse(line).unwrap();
             let (_, time, draft) = read_event(value, checks.loose).unwrap();
-            let effect = surface.plan(&draft, &log).unwrap();
+            let effect = surface.plan(&draft, None, &log).unwrap();
             let before: Vec<_> = surface.nodes().map(|seq| seq.get()).collect();
             let (seq, _) = log.push(&draft, time);
             surface.apply(seq, effect);
@@ -586,7 +586,7 @@ impl Run<'_> {
     fn adopt_event(&mut self, op: &Op) -> Step {
         let (value, checks) = Json::parse(op.text("eventJson")).unwrap();
         let (_, _, draft) = read_event(value, checks.loose).unwrap();
-        match check_shape(&draft) {
+        match check_shape(&draft, None) {
             Ok(()) => self.expect(op, op.ok().is_some_and(|ok| ok["accepted"] == true), "accepted"),
             Err(error) => self.expect(op, op.classes().contains(&error.class()), error.class()),
         }

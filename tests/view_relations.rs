@@ -214,7 +214,7 @@ proptest! {
                 _ => format!(r#"{{"callId":"{id}","turn":{turn}.0,"x":[1,{{}}],"step":{step}e0}}"#),
             };
             with_draft(kind, &data, Some(r#""append""#), |draft, _| {
-                let fact = Fact::of(&draft);
+                let fact = Fact::of(&draft, None);
                 let fits = state.check(&fact).is_ok();
                 assert_eq!(fits, model.take(kind, turn, step, id), "{kind} {data}");
                 if fits {

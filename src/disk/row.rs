@@ -38,7 +38,7 @@ pub(super) fn decode<'a>(line: &'a [u8], scratch: &'a mut Scratch) -> Result<Rec
 
 /// Reads a line that was scanned.
 pub(super) fn record(row: Json<'_>, checks: Checks) -> Result<Record<'_>, Damage> {
-    let Checks { fault, loose, depth } = checks;
+    let Checks { fault, loose, depth, .. } = checks;
     if let Some(fault) = fault {
         return Err(Damage::Lossy(fault.kind));
     }

@@ -223,7 +223,7 @@ impl Rows<'_> {
         }
         let sink = &mut *self.sink;
         let taken = chunks.each(|seq, time, draft| {
-            let checks = Checks { fault: None, loose: draft.loose, depth: depth + 1 };
+            let checks = Checks { loose: draft.loose, depth: depth + 1, ..Checks::default() };
             sink.event(&StoredEvent { seq, time, draft, checks, row, place, changed: true })
         });
         if let Err(refused) = taken {
@@ -246,7 +246,7 @@ impl Rows<'_> {
         line: &[u8],
     ) -> Result<(), Damage> {
         let mut draft = *draft;
-        let mut checks = Checks { fault: None, loose: draft.loose, depth: depth.saturating_add(1) };
+        let mut checks = Checks { loose: draft.loose, depth: depth.saturating_add(1), ..Checks::default() };
         let expanded = draft.sources.and_then(|sources| ranges::expand(sources, seq, max_expanded(line)));
         if let Some(sources) = &expanded {
             (draft.sources, draft.line) = (Some(Json::from_verified(sources)), None);
@@ -260,7 +260,7 @@ impl Rows<'_> {
         if let Some(upgraded) = &upgraded {
             let (data, found) = Json::parse(&upgraded.data).map_err(Damage::NotJson)?;
             (draft.data, draft.loose, draft.line) = (data, draft.loose || found.loose, None);
-            checks = Checks { fault: found.fault, loose: draft.loose, depth: found.depth.saturating_add(1) };
+            checks = Checks { loose: draft.loose, depth: found.depth.saturating_add(1), ..found };
             if upgraded.user_message {
                 draft.type_text = JsonStr::from_verified("\"user/message\"");
                 draft.kind = Kind::UserMessage;

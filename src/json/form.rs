@@ -7,7 +7,9 @@
 
 use super::compact::has_separator;
 use super::outline::{Entry, Outline};
+use super::places::{Parts, Places};
 use super::scan::{Checks, SPREAD, lossy_number};
+use super::text::Json;
 use super::token::Cursor;
 
 /// Most values of a text that may differ: a bit of a word for each.
@@ -55,7 +57,11 @@ const WAYS: usize = 4;
 
 /// The forms that are known.
 #[derive(Default)]
-pub(super) struct Forms(Vec<Set>);
+pub(super) struct Forms {
+    sets: Vec<Set>,
+    /// What is looked for in texts.
+    parts: Parts,
+}
 
 #[derive(Default)]
 struct Set {
@@ -70,10 +76,14 @@ struct Set {
 }
 
 impl Forms {
+    pub(super) fn looking_for(parts: Parts) -> Self {
+        Self { sets: Vec::new(), parts }
+    }
+
     /// Takes a text of a known form from the front of a longer one: notes its values, and says where it ends.
     #[inline]
     pub(super) fn read(&mut self, kin: Kin, text: &str, outline: &mut Outline) -> Option<(usize, Checks)> {
-        self.0.get_mut(kin.set())?.read(kin, text, outline)
+        self.sets.get_mut(kin.set())?.read(kin, text, outline)
     }
 
     /// Learns from a text of no known form, which the scanner has passed with that outline.
@@ -83,11 +93,11 @@ impl Forms {
         // A number by itself could be the beginning of a longer one.
         let is_container = text.starts_with(['{', '[']);
         if is_small && is_container && !checks.loose && checks.fault.is_none() && !outline.is_empty() {
-            if self.0.is_empty() {
-                self.0.resize_with(SETS, Set::default);
+            if self.sets.is_empty() {
+                self.sets.resize_with(SETS, Set::default);
             }
-            if let Some(set) = self.0.get_mut(kin.set()) {
-                set.learn(kin, text, outline, checks.depth);
+            if let Some(set) = self.sets.get_mut(kin.set()) {
+                set.learn(kin, text, outline, checks.depth, &self.parts);
             }
         }
     }
@@ -125,7 +135,7 @@ impl Set {
         self.kins.iter().zip(&mut self.forms).filter(move |(own, _)| **own == Some(kin)).map(|(_, form)| form)
     }
 
-    fn learn(&mut self, kin: Kin, text: &str, outline: &[Entry], depth: u32) {
+    fn learn(&mut self, kin: Kin, text: &str, outline: &[Entry], depth: u32, parts: &Parts) {
         if self.is_resting() {
             return;
         }
@@ -133,7 +143,7 @@ impl Set {
             self.of(kin).find_map(|form| form.differing(text, outline).map(|differs| (form, differs)));
         if let Some((form, differs)) = alike {
             if differs.count_ones() as usize <= MAX_VARYING {
-                *form = Form::new(text, outline, differs, depth);
+                *form = Form::new(text, outline, differs, depth, parts);
             }
             return;
         }
@@ -143,7 +153,7 @@ impl Set {
             self.next = (self.next + 1) % WAYS;
         }
         if let (Some(own), Some(form)) = (self.kins.get_mut(self.next), self.forms.get_mut(self.next)) {
-            (*own, *form) = (Some(kin), Form::new(text, outline, 0, depth));
+            (*own, *form) = (Some(kin), Form::new(text, outline, 0, depth, parts));
             self.next = (self.next + 1) % WAYS;
         }
     }
@@ -155,7 +165,8 @@ struct Form {
     text: String,
     values: Vec<Value>,
     varying: Vec<Varying>,
-    depth: u32,
+    /// What the scanner has said, and where the parts stand that are looked for.
+    checks: Checks,
     /// Some text was of this form, since a new one was looked a place for.
     is_of_use: bool,
 }
@@ -180,7 +191,7 @@ struct Varying {
 
 impl Form {
     /// The form of a text in which values differ, a bit for each.
-    fn new(text: &str, outline: &[Entry], differs: u64, depth: u32) -> Self {
+    fn new(text: &str, outline: &[Entry], differs: u64, depth: u32, parts: &Parts) -> Self {
         let (mut values, mut varying) = (Vec::new(), Vec::new());
         for (at, entry) in outline.iter().enumerate() {
             let (before, mut entry) = (varying.len() as u8, *entry);
@@ -193,7 +204,9 @@ impl Form {
         for value in &mut values {
             value.by_end = varying.partition_point(|one| one.end <= value.entry.end as usize) as u8;
         }
-        Self { text: text.to_owned(), values, varying, depth, is_of_use: false }
+        let places = Json::outlined(text, outline).and_then(|value| Places::find(value, differs, parts));
+        let checks = Checks { depth, places, ..Checks::default() };
+        Self { text: text.to_owned(), values, varying, checks, is_of_use: false }
     }
 
     /// Takes a text of this form from the front of a longer one.
@@ -225,7 +238,7 @@ impl Form {
         }
         // There is no separator in the form itself.
         let loose = !at.is_ascii() && has_separator(text.get(..at.pos)?);
-        Some((at.pos, Checks { fault: None, loose, depth: self.depth }))
+        Some((at.pos, Checks { loose, ..self.checks }))
     }
 
     /// The values that differ in a text of this form and in those that it was learnt from, a bit for each.
@@ -278,11 +291,11 @@ mod tests {
     use super::super::{Json, Scratch};
     use super::*;
 
-    /// All that a scan says of a text.
+    /// All that a scan says of a text, but for what only a form can know.
     fn said(scanned: Option<(Json<'_>, Checks)>) -> Option<(String, Checks, Vec<[u32; 5]>)> {
         scanned.map(|(value, checks)| {
             let entries = value.outline().iter().map(Entry::numbers).collect();
-            (value.text().to_owned(), checks, entries)
+            (value.text().to_owned(), Checks { places: None, ..checks }, entries)
         })
     }
 
@@ -349,7 +362,7 @@ mod tests {
         let mut learnt = std::collections::BTreeSet::new();
         for n in 0..200 {
             scratch.scan_alike(&format!("{{\"key{n}\":1}}"), kin).unwrap();
-            let forms = scratch.forms().0[kin.set()].forms.iter().map(|form| form.text.clone());
+            let forms = scratch.forms().sets[kin.set()].forms.iter().map(|form| form.text.clone());
             learnt.extend(forms.filter(|text| !text.is_empty()));
         }
         assert_eq!(learnt.len(), 8 + 200 / usize::from(Set::REST));

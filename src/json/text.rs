@@ -99,6 +99,22 @@ impl<'a> Json<'a> {
         Json { text: self.between(entry.start, entry.end), outline }
     }
 
+    /// The value inside this one that so many noted values come before; this one is the first itself, and is not given.
+    #[inline(always)]
+    pub(super) fn value_at(self, place: usize) -> Option<Json<'a>> {
+        let ([own, ..], true) = (self.outline, place > 0) else { return None };
+        let entry = self.outline.get(place)?;
+        let outline = self.outline.get(place..place + 1 + entry.inside())?;
+        let place = |place: u32| place.wrapping_sub(own.start) as usize;
+        Some(Json { text: self.text.get(place(entry.start)..place(entry.end))?, outline })
+    }
+
+    /// How many noted values come before one that is inside this one.
+    pub(super) fn place_of(self, value: Json<'_>) -> Option<usize> {
+        let start = value.outline.first()?.start;
+        self.outline.binary_search_by(|entry| entry.start.cmp(&start)).ok()
+    }
+
     /// Checks a whole text: one JSON value with nothing but white space around it.
     pub fn parse(text: &'a str) -> Result<(Self, Checks), SyntaxError> {
         Scratch::default().check(text)

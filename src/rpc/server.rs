@@ -21,6 +21,7 @@ use super::usual::UsualAppend;
 use super::waiting::{Queue, Undo, Waiting};
 use crate::json::{Json, Scratch, quote};
 use crate::log::{Seq, SessionId};
+use crate::view::PARTS;
 
 /// A line beyond this may have grown the scan's buffers a lot.
 const LONG: usize = 1 << 16;
@@ -194,7 +195,7 @@ impl Server {
     }
 
     fn take_line(&mut self, text: &str, from: From) {
-        let mut scratch = self.scratch.take().unwrap_or_default();
+        let mut scratch = self.scratch.take().unwrap_or_else(|| Box::new(Scratch::looking_for(PARTS)));
         if !(matches!(from, From::Client) && self.append_as_usual(text, &mut scratch)) {
             self.read_line(text, &mut scratch, from);
         }

@@ -141,10 +141,10 @@ impl History {
             return Err(Refusal::limit("maxDepth", u64::from(limits.max_depth)));
         }
         candidate.check_ignorable()?;
-        let draft = &candidate.draft;
+        let (draft, places) = (&candidate.draft, candidate.places.as_ref());
         let gap = match mint {
-            Some(_) => check_append(draft)?,
-            None => check_shape(draft).map(|()| None)?,
+            Some(_) => check_append(draft, places)?,
+            None => check_shape(draft, places).map(|()| None)?,
         };
         // A draft is large: it is copied only where the log gets another.
         let marked;
@@ -157,8 +157,8 @@ impl History {
             Admission::RowTag => return Err(Refusal::row_tag(draft.type_text)),
             Admission::Unknown => return Err(Refusal::unknown_type(draft.type_text)),
         };
-        let effect = self.view.surface.plan(draft, &self.log)?;
-        let fact = Fact::of(draft);
+        let effect = self.view.surface.plan(draft, places, &self.log)?;
+        let fact = Fact::of(draft, places);
         if relate == Relate::Enforce {
             self.view.relations.check(&fact)?;
         }

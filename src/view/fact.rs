@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use crate::json::{Json, JsonStr};
+use super::payload::{
+    ERROR_CODE, PAYLOAD, Payload, Placed, SOURCE_CALL, SOURCE_CONTENT, Sought, TURN, TURN_STEP,
+    TURN_STEP_CALL, TURN_STEP_MESSAGE_ERROR, message_group,
+};
+use crate::json::{Json, JsonStr, Places};
 use crate::log::{Draft, Event, Kind};
 
 /// A turn or step number as JavaScript's `===` sees it.
@@ -20,11 +24,12 @@ pub enum Mark {
 }
 
 impl Mark {
-    fn of(value: Json<'_>) -> Self {
-        match value.as_f64() {
-            Some(number) => Self::Number(number),
-            None if value.text() == "null" => Self::Null,
-            None => Self::Other,
+    #[inline]
+    fn of(value: Option<Json<'_>>) -> Self {
+        match value.map(|value| (value.as_f64(), value.text())) {
+            Some((Some(number), _)) => Self::Number(number),
+            Some((None, "null")) => Self::Null,
+            _ => Self::Other,
         }
     }
 
@@ -68,18 +73,21 @@ pub struct Fact<'a> {
 }
 
 impl<'a> Fact<'a> {
-    /// Reads a draft.
-    pub fn of(draft: &Draft<'a>) -> Self {
-        Self::read(draft.kind, draft.data, draft.surface_op)
+    /// Reads a draft; `places` as for [`check_shape`](super::check_shape).
+    pub fn of(draft: &Draft<'a>, places: Option<&Places>) -> Self {
+        match places {
+            Some(places) => Self::read(draft.kind, Placed(draft.data, places), draft.surface_op),
+            None => Self::read(draft.kind, Sought(draft.data), draft.surface_op),
+        }
     }
 
     /// Reads a committed event.
     pub fn of_event(event: Event<'a>) -> Self {
         let surface_op = if event.kind().is_surface() { event.surface_op() } else { None };
-        Self::read(event.kind(), event.data(), surface_op)
+        Self::read(event.kind(), Sought(event.data()), surface_op)
     }
 
-    fn read(kind: Kind, data: Json<'a>, surface_op: Option<Json<'a>>) -> Self {
+    fn read(kind: Kind, payload: impl Payload<'a>, surface_op: Option<Json<'a>>) -> Self {
         let mut fact = Self {
             kind,
             turn: Mark::Other,
@@ -90,37 +98,36 @@ impl<'a> Fact<'a> {
             not_started: false,
         };
         match kind {
-            Kind::TurnStart | Kind::TurnEnd => fact.turn = data.get("turn").map_or(Mark::Other, Mark::of),
-            Kind::StepStart | Kind::StepEnd | Kind::AssistantChunk => {
-                let [turn, step] = data.fields(&["turn", "step"]);
-                fact.read_place(turn, step);
+            Kind::TurnStart | Kind::TurnEnd => {
+                let [turn] = payload.own(&TURN);
+                fact.turn = Mark::of(turn);
             }
-            Kind::ToolCall | Kind::AssistantMessage | Kind::ToolResult => fact.read_call(data),
+            Kind::StepStart | Kind::StepEnd | Kind::AssistantChunk => {
+                let [turn, step] = payload.own(&TURN_STEP);
+                (fact.turn, fact.step) = (Mark::of(turn), Mark::of(step));
+            }
+            Kind::ToolCall => {
+                let [turn, step, call] = payload.own(&TURN_STEP_CALL);
+                (fact.turn, fact.step) = (Mark::of(turn), Mark::of(step));
+                fact.call = call.and_then(Json::as_str);
+            }
+            Kind::AssistantMessage | Kind::ToolResult => fact.read_message(payload),
             _ => {}
         }
         fact
     }
 
-    fn read_place(&mut self, turn: Option<Json<'a>>, step: Option<Json<'a>>) {
-        let mark = |value: Option<Json<'a>>| value.map_or(Mark::Other, Mark::of);
-        (self.turn, self.step) = (mark(turn), mark(step));
-    }
-
-    fn read_call(&mut self, data: Json<'a>) {
-        if self.kind == Kind::ToolCall {
-            let [turn, step, call] = data.fields(&["turn", "step", "callId"]);
-            self.read_place(turn, step);
-            self.call = call.and_then(Json::as_str);
-            return;
-        }
-        let [turn, step, message, error] = data.fields(&["turn", "step", "message", "error"]);
-        self.read_place(turn, step);
-        let [content, source] = message.unwrap_or(Json::NULL).fields(&["content", "source"]);
+    fn read_message(&mut self, payload: impl Payload<'a>) {
+        let group = message_group(self.kind);
+        let [turn, step, message, error] = payload.own(&TURN_STEP_MESSAGE_ERROR);
+        (self.turn, self.step) = (Mark::of(turn), Mark::of(step));
+        let [source, content] = payload.fields(message, group, &SOURCE_CONTENT);
         self.content = content;
         if self.kind == Kind::ToolResult {
-            self.call = source.and_then(|source| source.get("callId")).and_then(Json::as_str);
+            let [call] = payload.fields(source, group, &SOURCE_CALL);
+            self.call = call.and_then(Json::as_str);
         }
-        let code = error.and_then(|error| error.get("code"));
+        let [code] = payload.fields(error, PAYLOAD, &ERROR_CODE);
         self.not_started = code.is_some_and(|code| code.is_str("TOOL_NOT_STARTED"))
             && self.content.and_then(|content| content.elements().next()?.get("isError")?.as_bool())
                 == Some(true);

@@ -8,6 +8,7 @@ mod calls;
 mod fact;
 mod message_id;
 mod nodes;
+mod payload;
 mod relations;
 mod repair;
 mod request;
@@ -25,6 +26,6 @@ pub use repair::{Closer, Closers, closers, open_turn};
 pub use request::{
     Reason, RequestState, canonical, context_text, equal_headers, header_reason, header_text, next_reason,
 };
-pub use shape::{MessageAt, RETIRED, ShapeError, check_append, check_shape};
+pub use shape::{MessageAt, PARTS, PARTS_OF_LINE, RETIRED, ShapeError, check_append, check_shape};
 pub use surface::{Effect, Surface, SurfaceError, message_of};
 pub use view::View;

@@ -7,9 +7,9 @@
 
 use imbl::OrdMap;
 
-use super::message_id::message_of as message_in;
 use super::nodes::{Node, Nodes};
-use crate::json::{Fields, Json, MAX_SAFE_INTEGER, Type, equal_except};
+use super::payload::{Payload, Placed, SOURCE_CONTENT, Sought, message_group};
+use crate::json::{Fields, Json, MAX_SAFE_INTEGER, Places, Type, equal_except};
 use crate::log::{Draft, Event, Kind, Log, Offset, Seq};
 
 /// The surface after some prefix of a log.
@@ -138,8 +138,14 @@ impl Marker {
 }
 
 impl Surface {
-    /// Checks an event that would come next in `log` and says what it does (FORMAT 5, in that order).
-    pub fn plan(&self, draft: &Draft<'_>, log: &Log) -> Result<Effect, SurfaceError> {
+    /// Checks an event that would come next in `log` and says what it does (FORMAT 5, in that order); `places` as for
+    /// [`check_shape`](super::check_shape).
+    pub fn plan(
+        &self,
+        draft: &Draft<'_>,
+        places: Option<&Places>,
+        log: &Log,
+    ) -> Result<Effect, SurfaceError> {
         if !draft.kind.is_surface() {
             return match (draft.surface_op, draft.sources) {
                 (Some(_), _) => Err(SurfaceError::OpOnLogOnly),
@@ -148,7 +154,10 @@ impl Surface {
             };
         }
         let marker = Marker::read(draft.surface_op.ok_or(SurfaceError::OpMissing)?)?;
-        let speaks = speaking(draft.kind, draft.data).is_some();
+        let speaks = match places {
+            Some(places) => speaking(draft.kind, Placed(draft.data, places)).is_some(),
+            None => speaking(draft.kind, Sought(draft.data)).is_some(),
+        };
         match marker {
             Marker::Append => {
                 check_sources(draft, log.len(), std::iter::empty())?;
@@ -291,13 +300,16 @@ fn check_sources(
 
 /// The message that a surface event gives, if any (FORMAT 6): its own value, nothing minted.
 pub fn message_of(event: Event<'_>) -> Option<Json<'_>> {
-    speaking(event.kind(), event.data())
+    speaking(event.kind(), Sought(event.data()))
 }
 
 /// The same of its data: an assistant's message without content gives none.
-fn speaking(kind: Kind, data: Json<'_>) -> Option<Json<'_>> {
-    let message = message_in(kind, data)?;
+fn speaking<'a>(kind: Kind, payload: impl Payload<'a>) -> Option<Json<'a>> {
+    let message = payload.message(kind)?;
+    if kind != Kind::AssistantMessage {
+        return Some(message);
+    }
+    let [_, content] = payload.fields(Some(message), message_group(kind), &SOURCE_CONTENT);
     let silent = |content: Json<'_>| content.kind() == Type::Array && content.elements().next().is_none();
-    let empty = kind == Kind::AssistantMessage && message.get("content").is_some_and(silent);
-    (!empty).then_some(message)
+    (!content.is_some_and(silent)).then_some(message)
 }

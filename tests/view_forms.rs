@@ -1,0 +1,212 @@
+//! Is a payload whose members are found by the places of its form judged as one whose members are looked for by name?
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use proptest::prelude::*;
+
+use sessiond::json::{Checks, Json, Kin, Parts, Places, Scratch};
+use sessiond::log::{Draft, Log, read_event};
+use sessiond::view::{Fact, PARTS, PARTS_OF_LINE, Surface, check_append, check_shape};
+
+const TYPES: [&str; 7] = [
+    "user/message",
+    "assistant/message",
+    "tool/result",
+    "tool/call",
+    "assistant/chunk",
+    "turn/start",
+    "step/end",
+];
+
+/// A value in place of one that is as it should be: mostly another good one, sometimes none, or one of another kind.
+fn instead(good: &'static [&'static str]) -> impl Strategy<Value = Option<&'static str>> {
+    const OTHERS: [&str; 12] = [
+        "\"\"",
+        "null",
+        "1",
+        "-0",
+        "[]",
+        "{}",
+        "true",
+        "\"user\"",
+        "\"\\u0075ser\"",
+        "[1,2]",
+        "{\"id\":1}",
+        "\"é\"",
+    ];
+    prop_oneof![
+        20 => prop::sample::select(good).prop_map(Some),
+        1 => prop::sample::select(&OTHERS[..]).prop_map(Some),
+        1 => Just(None),
+    ]
+}
+
+/// An object of those members that are there, in an order that seldom changes.
+fn object(members: &[(&str, Option<String>)], turned: bool) -> String {
+    let mut members: Vec<String> = members
+        .iter()
+        .filter_map(|(key, value)| value.as_ref().map(|value| format!("\"{key}\":{value}")))
+        .collect();
+    if turned {
+        members.reverse();
+    }
+    format!("{{{}}}", members.join(","))
+}
+
+/// What varies in the texts of one conversation.
+#[derive(Clone, Debug)]
+struct Choice {
+    values: Vec<Option<&'static str>>,
+    turned: u8,
+}
+
+fn choice() -> impl Strategy<Value = Choice> {
+    let values: Vec<BoxedStrategy<Option<&'static str>>> = vec![
+        instead(&["\"m1\"", "\"m2\"", "\"m\\n3\""]).boxed(),
+        instead(&["\"user\"", "\"assistant\""]).boxed(),
+        instead(&["\"user\"", "\"model\"", "\"tool\""]).boxed(),
+        instead(&["\"p\"", "\"q\""]).boxed(),
+        instead(&["\"x\"", "\"y\""]).boxed(),
+        instead(&["\"c1\"", "\"c2\"", "\"c\\u0031\""]).boxed(),
+        instead(&["\"c1\"", "\"c2\""]).boxed(),
+        instead(&["1", "2", "1e0"]).boxed(),
+        instead(&["1", "2"]).boxed(),
+        instead(&["\"tool-result\"", "\"text\""]).boxed(),
+        instead(&["\"TOOL_NOT_STARTED\"", "\"OTHER\""]).boxed(),
+    ];
+    (values, 0..40u8).prop_map(|(values, turned)| Choice { values, turned })
+}
+
+impl Choice {
+    fn value(&self, at: usize) -> Option<String> {
+        self.values[at].map(str::to_owned)
+    }
+
+    fn message(&self, has_block: bool) -> String {
+        let source = [
+            ("kind", self.value(2)),
+            ("provider", self.value(3)),
+            ("model", self.value(4)),
+            ("callId", self.value(5)),
+        ];
+        let block = [
+            ("type", self.value(9)),
+            ("toolCallId", self.value(6)),
+            ("content", Some("[]".to_owned())),
+            ("isError", Some("true".to_owned())),
+        ];
+        let block = object(&block, self.turned == 1);
+        let content = match (has_block, self.turned) {
+            (true, 2) => format!("[{block},{block}]"),
+            (true, _) => format!("[{block}]"),
+            _ => "[]".to_owned(),
+        };
+        let members = [
+            ("id", self.value(0)),
+            ("role", self.value(1)),
+            ("content", Some(content)),
+            ("source", Some(object(&source, self.turned == 3))),
+        ];
+        object(&members, self.turned == 4)
+    }
+
+    /// A payload of that type, or one that could be of another.
+    fn payload(&self, kind: &str) -> String {
+        if kind == "user/message" && self.turned != 5 {
+            return self.message(self.turned == 6);
+        }
+        let error = [("code", self.value(10))];
+        let mut members = vec![("turn", self.value(7)), ("step", self.value(8))];
+        match kind {
+            "tool/call" => members.push(("callId", self.value(5))),
+            "turn/start" if self.turned == 7 => members.push(("trigger", self.value(0))),
+            "turn/start" | "step/end" | "assistant/chunk" => {}
+            _ => members.push(("message", Some(self.message(kind == "tool/result")))),
+        }
+        if self.turned % 2 == 0 {
+            members.push(("error", Some(object(&error, false))));
+        }
+        object(&members, self.turned == 8)
+    }
+}
+
+/// All that is said of a draft that would come first in a log.
+fn said(draft: &Draft<'_>, places: Option<&Places>) -> String {
+    let plan = Surface::default().plan(draft, places, &Log::new());
+    let (append, shape) = (check_append(draft, places), check_shape(draft, places));
+    format!("{append:?} {shape:?} {plan:?} {:?}", Fact::of(draft, places))
+}
+
+/// Judges texts with what the forms have told and without; how many of them were of a known form.
+fn judge(
+    parts: Parts,
+    texts: &[(String, String)],
+    draft_of: impl for<'a> Fn(&'a str, Json<'a>, Checks) -> Draft<'a>,
+) -> usize {
+    let (mut scratch, mut known) = (Scratch::looking_for(parts), 0);
+    for (kind, text) in texts {
+        let Ok((value, checks)) = scratch.scan_alike(text, Kin::named(kind)) else { panic!("{text}") };
+        let draft = draft_of(kind, value, checks);
+        assert_eq!(said(&draft, checks.places.as_ref()), said(&draft, None), "{kind} {text}");
+        known += usize::from(checks.places.is_some());
+    }
+    known
+}
+
+fn payload_draft<'a>(kind: &'a str, data: Json<'a>, _: Checks) -> Draft<'a> {
+    let (name, _) = Json::parse(kind).unwrap();
+    let op = Json::parse("\"append\"").unwrap().0;
+    let draft = Draft::new(name.as_str().unwrap(), data);
+    Draft { surface_op: draft.kind.is_surface().then_some(op), ..draft }
+}
+
+fn line_draft<'a>(_: &'a str, line: Json<'a>, checks: Checks) -> Draft<'a> {
+    read_event(line, checks.loose).unwrap().2
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn places_change_no_judgement(
+        choices in prop::collection::vec((prop::sample::select(&TYPES[..]), choice()), 1..80),
+    ) {
+        let payloads: Vec<(String, String)> = choices
+            .iter()
+            .map(|(kind, choice)| (format!("\"{kind}\""), choice.payload(kind)))
+            .collect();
+        judge(PARTS, &payloads, payload_draft);
+        let lines: Vec<(String, String)> = payloads
+            .iter()
+            .enumerate()
+            .map(|(seq, (kind, data))| (kind.clone(), format!("{{\"type\":{kind},\"seq\":{seq},\"time\":5,\"data\":{data},\"surfaceOp\":\"append\"}}")))
+            .collect();
+        judge(PARTS_OF_LINE, &lines, line_draft);
+    }
+}
+
+#[test]
+fn texts_of_a_form_are_judged_each_by_itself() {
+    let message = |id: &str, call: &str, block: &str| {
+        format!(
+            "{{\"turn\":1,\"step\":1,\"message\":{{\"id\":\"{id}\",\"role\":\"user\",\"source\":{{\"kind\":\"tool\",\
+             \"callId\":\"{call}\"}},\"content\":[{{\"type\":\"tool-result\",\"toolCallId\":\"{block}\",\"content\":[]}}]}}}}"
+        )
+    };
+    let texts = [
+        ("m1", "c1", "c1"),
+        ("m2", "c2", "c2"),
+        ("m3", "c3", "c3"),
+        ("", "c4", "c4"),
+        ("m5", "c5", "c6"),
+        ("m6", "", ""),
+    ];
+    let texts = texts.map(|(id, call, block)| ("\"tool/result\"".to_owned(), message(id, call, block)));
+    assert_eq!(judge(PARTS, &texts, payload_draft), 4, "all but the first two are of a known form");
+    let classes = texts.each_ref().map(|(kind, text)| {
+        let (data, checks) = Json::parse(text).unwrap();
+        check_append(&payload_draft(kind, data, checks), None).err().map(|error| error.class())
+    });
+    let expected =
+        [None, None, None, Some("MESSAGE_NO_ID"), Some("MESSAGE_TOOL_CALL_ID"), Some("MESSAGE_TOOL_SOURCE")];
+    assert_eq!(classes, expected);
+}
