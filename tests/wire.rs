@@ -4,7 +4,9 @@
 mod wire_support;
 
 use std::collections::{HashMap, HashSet};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
@@ -331,6 +333,88 @@ fn standard_streams_that_are_closed_or_null_are_no_trouble() {
     assert_eq!(out, "", "without a stdin");
     let (_, out) = run(">&-");
     assert_eq!(out, "", "without a stdout");
+}
+
+#[test]
+fn open_files_that_the_client_shares_keep_their_flags() {
+    let ((input, mut requests), (mut answers, output)) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+    command.args(["serve", "--store", "memory:"]);
+    command.stdin(input.try_clone().unwrap()).stdout(output.try_clone().unwrap());
+    let mut child = command.spawn().unwrap();
+    requests.write_all(line(1, "session/new", json!({"sessionId": "s"})).as_bytes()).unwrap();
+    // More than the pipe takes, so that it is written in every way there is.
+    requests.write_all(title(2, "s", json!("x".repeat(4 << 20))).as_bytes()).unwrap();
+    let mut seen = Vec::new();
+    while lines_in(&seen) < 4 {
+        let mut buf = vec![0; 1 << 16];
+        let n = answers.read(&mut buf).unwrap();
+        seen.extend_from_slice(&buf[..n]);
+        for (ours, what) in [(input.as_fd(), "stdin"), (output.as_fd(), "stdout")] {
+            assert!(!rustix::fs::fcntl_getfl(ours).unwrap().contains(rustix::fs::OFlags::NONBLOCK), "{what}");
+        }
+    }
+    drop(requests);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+fn lines_in(text: &[u8]) -> usize {
+    text.iter().filter(|byte| **byte == b'\n').count()
+}
+
+#[test]
+fn named_pipes_and_sockets_are_as_good_as_pipes() {
+    let daemon = env!("CARGO_BIN_EXE_sessiond");
+    // A client that opens a pipe for both keeps it from ending: a signal has to.
+    for (redirections, ends) in [("<in >out", true), ("<in 1<>out", true), ("<>in >out", false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let script =
+            format!("mkfifo in out && echo made && exec {daemon:?} serve --store memory: {redirections}");
+        let mut child = Command::new("sh")
+            .args(["-c", &script])
+            .current_dir(&directory)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdout.take().unwrap().read_exact(&mut [0; 5]).unwrap();
+        let open = || std::fs::OpenOptions::new().write(true).open(directory.path().join("in")).unwrap();
+        let mut requests = open();
+        let mut answers = BufReader::new(std::fs::File::open(directory.path().join("out")).unwrap());
+        let mut answer = |requests: &mut std::fs::File, request: String| {
+            requests.write_all(request.as_bytes()).unwrap();
+            loop {
+                let mut line = String::new();
+                answers.read_line(&mut line).unwrap();
+                let line: Value = serde_json::from_str(&line).unwrap();
+                if line.get("id").is_some() {
+                    return line;
+                }
+            }
+        };
+        answer(&mut requests, line(1, "session/new", json!({"sessionId": "s"})));
+        for id in 2..200 {
+            let answer = answer(&mut requests, title(id, "s", json!(id)));
+            assert_eq!(answer["result"]["seq"], id - 2, "{redirections}");
+        }
+        drop(requests);
+        if !ends {
+            answer(&mut open(), title(200, "s", json!(1)));
+            rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::TERM).unwrap();
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{redirections}");
+    }
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut command = Command::new(daemon);
+    command.args(["serve", "--store", "memory:"]);
+    command.stdin(OwnedFd::from(theirs.try_clone().unwrap())).stdout(OwnedFd::from(theirs));
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    (&ours).write_all(line(1, "session/new", json!({"sessionId": "s"})).as_bytes()).unwrap();
+    ours.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut out = String::new();
+    (&ours).read_to_string(&mut out).unwrap();
+    assert_eq!(out.lines().count(), 2, "{out}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 /// Reads everything and holds it to the order of PROTOCOL 1: a session is named only once a response has

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use super::{Lines, StdioError, fd};
+use super::{Lines, StdioError, fd, own};
 
 /// What one read brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,13 +21,15 @@ pub enum Filled {
 #[derive(Debug)]
 pub struct Input {
     fd: OwnedFd,
+    /// The same pipe, for reads that never wait.
+    own: Option<OwnedFd>,
     ended: bool,
 }
 
 impl Input {
     /// Reads from `fd`, blocking or not.
     pub fn new(fd: OwnedFd) -> Self {
-        Self { fd, ended: false }
+        Self { own: own::reader(fd.as_fd()), fd, ended: false }
     }
 
     /// Reads once into `lines`. On a blocking descriptor this waits unless [`wait`](super::wait) said that
@@ -37,7 +39,10 @@ impl Input {
     /// [`StdioError::Read`] for a hard error, once; the input has ended then, and a partial line is not taken for
     /// a whole one.
     pub fn fill(&mut self, lines: &mut Lines) -> Result<Filled, StdioError> {
-        self.fill_by(fd::read, lines)
+        if self.ended {
+            return Ok(Filled::End);
+        }
+        self.filled(fd::read(self.fd.as_fd(), lines.spare()), lines)
     }
 
     /// The same of what is there already: it never waits, and says [`Filled::NotReady`] where nothing is there and where
@@ -46,18 +51,19 @@ impl Input {
     /// # Errors
     /// As those of [`fill`](Self::fill).
     pub fn fill_now(&mut self, lines: &mut Lines) -> Result<Filled, StdioError> {
-        self.fill_by(fd::read_now, lines)
-    }
-
-    fn fill_by(
-        &mut self,
-        read: impl FnOnce(BorrowedFd<'_>, &mut [u8]) -> Result<usize, Errno>,
-        lines: &mut Lines,
-    ) -> Result<Filled, StdioError> {
         if self.ended {
             return Ok(Filled::End);
         }
-        match read(self.fd.as_fd(), lines.spare()) {
+        let read = match &self.own {
+            Some(own) => fd::read(own.as_fd(), lines.spare()),
+            None => fd::read_now(self.fd.as_fd(), lines.spare()),
+        };
+        self.filled(read, lines)
+    }
+
+    /// What a read into `lines` means.
+    fn filled(&mut self, read: Result<usize, Errno>, lines: &mut Lines) -> Result<Filled, StdioError> {
+        match read {
             Ok(0) => {
                 self.ended = true;
                 lines.finish();

@@ -14,6 +14,7 @@ mod fd;
 mod input;
 mod lines;
 mod output;
+mod own;
 mod protect;
 mod stderr;
 mod wait;

@@ -1,6 +1,6 @@
 //! The adaptive writer, owner's side.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::fs::{FileType, fstat};
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::pipe::PIPE_BUF;
 
 use super::writer::Backlog;
-use super::{StdioError, Waker, fd};
+use super::{StdioError, Waker, fd, own};
 
 /// Buffers up to this many bytes are tried without the writer thread. Above it the copy into the pipe costs more
 /// than waking the thread, which then runs beside the owner's next chunk.
@@ -43,6 +43,9 @@ enum Inline {
 #[derive(Debug)]
 pub struct Output {
     backlog: Backlog,
+    /// The same pipe, for writes that never wait.
+    own: Option<OwnedFd>,
+    /// How without one.
     inline: Inline,
 }
 
@@ -54,7 +57,8 @@ impl Output {
     /// # Errors
     /// [`StdioError::Thread`] when the writer thread cannot be started.
     pub fn new(fd: OwnedFd, bound: usize, waker: Waker) -> Result<Self, StdioError> {
-        Ok(Self { backlog: Backlog::start(fd, bound, waker)?, inline: Inline::NoWait })
+        let own = own::writer(fd.as_fd());
+        Ok(Self { backlog: Backlog::start(fd, bound, waker)?, own, inline: Inline::NoWait })
     }
 
     /// Takes whole lines, ends included, and leaves an empty buffer to go on with. Never blocks. Once
@@ -124,6 +128,12 @@ impl Output {
 
     /// Writes what fits now and says how much that was.
     fn write_inline(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        if let Some(own) = &self.own {
+            return match fd::write(own.as_fd(), bytes) {
+                Err(Errno::AGAIN) => Ok(0),
+                other => other,
+            };
+        }
         if self.inline == Inline::NoWait {
             match fd::write_now(self.backlog.fd(), bytes) {
                 Err(Errno::AGAIN) => return Ok(0),
@@ -169,7 +179,7 @@ mod tests {
 
     fn old_kernel(fd: impl Into<OwnedFd>) -> Output {
         let mut output = Output::new(fd.into(), 1 << 20, wake_pair().unwrap().0).unwrap();
-        output.inline = without_nowait(output.backlog.fd());
+        (output.own, output.inline) = (None, without_nowait(output.backlog.fd()));
         output
     }
 
