@@ -242,18 +242,13 @@ impl Owner {
         if out.is_empty() {
             return;
         }
-        let mut bytes = std::mem::take(out).into_bytes();
         record(&mut self.recorder, |recorder| {
-            for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-                recorder.sent(line)?;
+            for line in out.split('\n').filter(|line| !line.is_empty()) {
+                recorder.sent(line.as_bytes())?;
             }
             Ok(())
         });
-        self.output.hand_over(&mut bytes);
-        // The writer gives a recycled buffer back.
-        if let (Some(out), Ok(spare)) = (self.server.output(), String::from_utf8(bytes)) {
-            *out = spare;
-        }
+        self.output.hand_over_text(out);
     }
 
     /// What was accepted is carried out, flushed and answered; a client that does not read gets 5 s.

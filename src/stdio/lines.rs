@@ -83,6 +83,10 @@ impl Lines {
 
     /// The next line, or `None` when more input is needed.
     pub fn next_frame(&mut self) -> Option<Frame<'_>> {
+        if self.start == self.end {
+            self.settle();
+            return None; // as behind each request of a client that waits for the answer
+        }
         match self.find() {
             Some(Some(line)) => self.buf.get(line).map(Frame::Line),
             Some(None) => Some(Frame::TooLong),

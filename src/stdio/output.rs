@@ -64,16 +64,18 @@ impl Output {
     /// Takes whole lines, ends included, and leaves an empty buffer to go on with. Never blocks. Once
     /// [`closed`](Self::closed), the bytes are dropped.
     pub fn hand_over(&mut self, lines: &mut Vec<u8>) {
-        let mut written = 0;
-        // Nothing queued means that the thread has nothing in its hands either, so order holds.
-        if lines.len() <= INLINE_MAX && self.backlog.bytes() == 0 && !self.closed() {
-            match self.write_inline(lines) {
-                Ok(n) => written = n,
-                Err(errno) => self.backlog.fail(errno),
-            }
-        }
+        let written = self.write_now(lines);
         if written < lines.len() {
             self.backlog.push(lines, written);
+        }
+        lines.clear();
+    }
+
+    /// The same of text.
+    pub fn hand_over_text(&mut self, lines: &mut String) {
+        let written = self.write_now(lines.as_bytes());
+        if written < lines.len() {
+            as_bytes(lines, |bytes| self.backlog.push(bytes, written));
         }
         lines.clear();
     }
@@ -82,11 +84,7 @@ impl Output {
     /// it meanwhile. The bytes go behind all that was handed over, and the buffer is left empty.
     pub fn outlet(&self) -> impl FnMut(&mut String) + Send + 'static {
         let way_in = self.backlog.way_in();
-        move |text: &mut String| {
-            let mut bytes = std::mem::take(text).into_bytes();
-            way_in.push(&mut bytes);
-            *text = String::from_utf8(bytes).unwrap_or_default(); // a recycled buffer is empty
-        }
+        move |text: &mut String| as_bytes(text, |bytes| way_in.push(bytes))
     }
 
     /// Bytes handed over and not yet taken by the kernel.
@@ -126,6 +124,18 @@ impl Output {
         (!self.closed()).then(|| self.backlog.fd())
     }
 
+    /// Writes what may be written without the thread; how much that was.
+    fn write_now(&mut self, lines: &[u8]) -> usize {
+        // Nothing queued means that the thread has nothing in its hands either, so order holds.
+        if lines.len() > INLINE_MAX || self.backlog.bytes() > 0 || self.closed() {
+            return 0;
+        }
+        self.write_inline(lines).unwrap_or_else(|errno| {
+            self.backlog.fail(errno);
+            0
+        })
+    }
+
     /// Writes what fits now and says how much that was.
     fn write_inline(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         if let Some(own) = &self.own {
@@ -159,6 +169,13 @@ impl Output {
         }
         Ok(written)
     }
+}
+
+/// Lets `queue` take a text's buffer as bytes and leave another one, which is empty.
+fn as_bytes(text: &mut String, queue: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = std::mem::take(text).into_bytes();
+    queue(&mut bytes);
+    *text = String::from_utf8(bytes).unwrap_or_default();
 }
 
 /// What is safe where the kernel has no per-call flag.
