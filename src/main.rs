@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sessiond::daemon::{
-    JsonlOptions, JsonlStorage, MemoryStorage, RepairArgs, StoreChoice, VerifyArgs, canonical_path,
-    main_repair, main_verify, outlive_file_size_limit, serve,
+    JsonlOptions, JsonlStorage, MemoryStorage, RepairArgs, StoreChoice, VerifyArgs, background,
+    canonical_path, main_repair, main_verify, outlive_file_size_limit, serve,
 };
 use sessiond::disk::lock::Holder;
 use sessiond::replay::{Recorder, Recording, ReplayArgs, main_replay};
@@ -190,10 +190,7 @@ fn run_serve(args: ServeArgs) -> ExitCode {
         Ok(stdio) => stdio,
         Err(error) => return could_not_start(&error),
     };
-    let log = match StderrLog::new(LOG_CAPACITY) {
-        Ok(log) => log,
-        Err(error) => return could_not_start(&error),
-    };
+    let log = StderrLog::new(LOG_CAPACITY);
     // Only what this program logs itself: a library's line about a request may quote it.
     let ours = Targets::new().with_target("sessiond", args.log);
     let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(log.clone());
@@ -222,7 +219,7 @@ fn start(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let recorder = args.record.as_deref().map(record_to).transpose()?;
     match store {
-        StoreChoice::Memory => serve(stdio, settings, |_, _| Box::new(MemoryStorage::default()), recorder)?,
+        StoreChoice::Memory => serve(stdio, settings, |_| Box::new(MemoryStorage::default()), recorder)?,
         StoreChoice::Jsonl(root) => {
             let (fixed, max_event_bytes) = (settings.clock.is_fixed(), settings.limits.max_event_bytes);
             let options = JsonlOptions {
@@ -233,10 +230,13 @@ fn start(
                 me: holder(fixed),
                 fault_file: args.fault_file,
             };
-            let storage = |runtime, waker| -> Box<dyn Storage + Send> {
-                Box::new(JsonlStorage::new(options, runtime, waker))
-            };
-            serve(stdio, settings, storage, recorder)?;
+            let background = background()?;
+            let threads = background.handle().clone();
+            let storage =
+                |waker| -> Box<dyn Storage + Send> { Box::new(JsonlStorage::new(options, threads, waker)) };
+            let served = serve(stdio, settings, storage, recorder);
+            background.shutdown_background();
+            served?;
         }
     }
     Ok(())

@@ -41,7 +41,7 @@ fn output_to_pipe(bound: usize) -> (Output, PipeReader, WakeFd) {
 
 fn output_to(fd: impl Into<OwnedFd>, bound: usize) -> (Output, WakeFd) {
     let (waker, wake) = wake_pair().unwrap();
-    (Output::new(fd.into(), bound, waker).unwrap(), wake)
+    (Output::new(fd.into(), bound, waker), wake)
 }
 
 /// Hands over numbered lines in buffers of uneven sizes until at least `total` bytes; how many lines.
@@ -367,7 +367,7 @@ fn written_and_dropped(text: &str) -> usize {
 fn a_log_that_nobody_reads_drops_lines_and_says_how_many() {
     within_a_minute(|| {
         let (mut reader, writer) = pipe().unwrap();
-        let log = StderrLog::to(writer, 64 * 1024).unwrap();
+        let log = StderrLog::to(writer, 64 * 1024);
         let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
         tracing::subscriber::with_default(subscriber, || {
             for number in 0..20_000 {
@@ -440,7 +440,7 @@ fn child_that_takes_stdio() {
     println!("noise by print");
     assert!(Command::new("echo").arg("noise by a child").status().unwrap().success());
     let (waker, _wake) = wake_pair().unwrap();
-    let mut output = Output::new(stdio.output, 1 << 20, waker).unwrap();
+    let mut output = Output::new(stdio.output, 1 << 20, waker);
     let (mut input, mut lines) = (Input::new(stdio.input), Lines::new(1000));
     while input.fill(&mut lines).unwrap() != Filled::End {
         while let Some(Frame::Line(line)) = lines.next_frame() {

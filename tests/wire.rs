@@ -417,6 +417,36 @@ fn named_pipes_and_sockets_are_as_good_as_pipes() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+#[cfg(target_os = "linux")] // threads are counted in /proc
+#[test]
+fn a_thread_is_there_while_it_has_something_to_do() {
+    let mut daemon = Daemon::start(&["--log", "trace"]);
+    let threads =
+        |daemon: &Daemon| std::fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap().count();
+    daemon.call(0, "session/new", json!({"sessionId": "s"}));
+    for id in 1..=100 {
+        daemon.call(id, "session/append", json!({"sessionId": "s", "type": "session/title", "data": id}));
+    }
+    assert_eq!(threads(&daemon), 1);
+    // More than a pipe takes, and a line for the log; then one more, when both threads have ended.
+    for round in 0..2 {
+        daemon.send(title(1000 + round, "s", json!("x".repeat(4 << 20))).as_bytes());
+        daemon.send(b"{\"jsonrpc\":\"2.0\",\"method\":\"session/close\",\"params\":{}}\n");
+        // It cannot end before the answer is read.
+        while threads(&daemon) == 1 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        daemon.answer(1000 + round);
+        while threads(&daemon) > 1 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+    daemon.close_stdin();
+    assert_eq!(daemon.line(), None);
+    assert!(daemon.status().success());
+    assert_eq!(daemon.log().lines().count(), 2);
+}
+
 /// Reads everything and holds it to the order of PROTOCOL 1: a session is named only once a response has
 /// told of it, an event comes before its answer and exactly once, in seq order.
 struct Order {

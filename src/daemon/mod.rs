@@ -15,6 +15,6 @@ pub use choice::{StoreChoice, StoreChoiceError};
 pub use jsonl::{JsonlOptions, JsonlStorage};
 pub use maintain::{RepairArgs, VerifyArgs, main_repair, main_verify};
 pub use memory::MemoryStorage;
-pub use owner::{DaemonError, serve};
+pub use owner::{DaemonError, background, serve};
 pub use paths::canonical_path;
 pub use signals::outlive_file_size_limit;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Runtime};
 
 use super::eager::Eager;
 use super::{descriptors, signals};
@@ -29,30 +29,38 @@ const HAND_OVER_AT: usize = 1 << 20;
 pub enum DaemonError {
     #[error(transparent)]
     Stdio(#[from] StdioError),
-    #[error("cannot start threads or listen for signals: {0}")]
-    Runtime(std::io::Error),
+    #[error("cannot start threads: {0}")]
+    Threads(std::io::Error),
+    #[error("cannot listen for signals: {0}")]
+    Signals(std::io::Error),
+}
+
+/// Threads for timers and work that waits, for a storage that needs them; never for the standard streams.
+///
+/// # Errors
+/// [`DaemonError::Threads`] when they cannot be started.
+pub fn background() -> Result<Runtime, DaemonError> {
+    Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .map_err(DaemonError::Threads)
 }
 
 /// Serves one client over `stdio` until its input ends, its output closes or a signal asks for the end.
 pub fn serve(
     stdio: Stdio,
     settings: Settings,
-    storage: impl FnOnce(Handle, Waker) -> Box<dyn Storage + Send>,
+    storage: impl FnOnce(Waker) -> Box<dyn Storage + Send>,
     recorder: Option<Recorder>,
 ) -> Result<(), DaemonError> {
     descriptors::raise_limit();
     let (waker, wake) = wake_pair()?;
-    // Signals, timers and work that waits; never the standard streams.
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(1)
-        .max_blocking_threads(BLOCKING_THREADS)
-        .enable_all()
-        .build()
-        .map_err(DaemonError::Runtime)?;
-    let end_asked = signals::listen(runtime.handle(), waker.clone()).map_err(DaemonError::Runtime)?;
-    let output = Output::new(stdio.output, settings.wire.max_queued_bytes, waker.clone())?;
+    let end_asked = signals::listen(&waker).map_err(DaemonError::Signals)?;
+    let output = Output::new(stdio.output, settings.wire.max_queued_bytes, waker.clone());
     let (max_line, step_by_step) = (settings.wire.max_message_bytes, settings.clock.is_fixed());
-    let mut server = Server::new(settings, storage(runtime.handle().clone(), waker));
+    let mut server = Server::new(settings, storage(waker));
     if recorder.is_none() {
         server = server.with_outlet(Box::new(output.outlet())); // a recording is made of whole lines
     }
@@ -127,7 +135,6 @@ pub fn serve(
         }
     }
     owner.finish(&wake);
-    runtime.shutdown_background();
     Ok(())
 }
 

@@ -1,10 +1,13 @@
 //! SIGTERM and SIGINT: the first asks for an orderly end, the second ends at once. SIGXFSZ ends nothing.
+//!
+//! The handlers set a flag and ring the owner's bell, so that no thread waits for signals.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::runtime::Handle;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::{flag, low_level};
 
 use crate::stdio::Waker;
 
@@ -26,34 +29,18 @@ impl EndAsked {
 ///
 /// # Errors
 /// Whatever keeps the system from listening for signals.
-pub fn outlive_file_size_limit() -> std::io::Result<()> {
-    // Only to install the handler, which stays when its listener and the runtime are gone.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let _inside = runtime.enter();
-    signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop)
+pub fn outlive_file_size_limit() -> io::Result<()> {
+    flag::register(SIGXFSZ, Arc::default()).map(drop) // only to have a handler
 }
 
-/// Listens on the runtime's thread and wakes the owner.
-pub(super) fn listen(runtime: &Handle, waker: Waker) -> std::io::Result<EndAsked> {
+/// Listens, and wakes the owner.
+pub(super) fn listen(waker: &Waker) -> io::Result<EndAsked> {
     let asked = EndAsked::default();
-    let told = asked.clone();
-    let (mut term, mut int) = {
-        let _inside = runtime.enter();
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
-    };
-    runtime.spawn(async move {
-        either(&mut term, &mut int).await;
-        told.0.store(true, Ordering::Release);
-        waker.wake();
-        either(&mut term, &mut int).await;
-        std::process::exit(FORCED);
-    });
-    Ok(asked)
-}
-
-async fn either(term: &mut Signal, int: &mut Signal) {
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
+    for signal in [SIGTERM, SIGINT] {
+        // They run in this order: the first signal finds the flag unset, and the flag is set when the owner looks.
+        flag::register_conditional_shutdown(signal, FORCED, Arc::clone(&asked.0))?;
+        flag::register(signal, Arc::clone(&asked.0))?;
+        low_level::pipe::register(signal, waker.descriptor()?)?;
     }
+    Ok(asked)
 }

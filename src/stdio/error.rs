@@ -14,15 +14,6 @@ pub enum StdioError {
     /// The wake-up pipe could not be made.
     #[error("cannot make the wake-up pipe")]
     Wake(#[source] io::Error),
-    /// A writer thread could not be started.
-    #[error("cannot start the thread {name}")]
-    Thread {
-        /// The thread's name.
-        name: &'static str,
-        /// Why not.
-        #[source]
-        source: io::Error,
-    },
     /// A standard descriptor could not be put away or replaced at start.
     #[error("cannot set up {what}")]
     Protect {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::pipe::PIPE_BUF;
 
 use super::writer::Backlog;
-use super::{StdioError, Waker, fd, own};
+use super::{Waker, fd, own};
 
 /// Buffers up to this many bytes are tried without the writer thread. Above it the copy into the pipe costs more
 /// than waking the thread, which then runs beside the owner's next chunk.
@@ -53,12 +53,9 @@ impl Output {
     /// Writes to `fd`, blocking or not; its flags are left alone, as the client may share them. `bound` is the
     /// number of unread bytes up to which the owner means to go on: `waker` wakes it when
     /// [`queued_bytes`](Self::queued_bytes) comes back to it from above, and when writing has failed.
-    ///
-    /// # Errors
-    /// [`StdioError::Thread`] when the writer thread cannot be started.
-    pub fn new(fd: OwnedFd, bound: usize, waker: Waker) -> Result<Self, StdioError> {
+    pub fn new(fd: OwnedFd, bound: usize, waker: Waker) -> Self {
         let own = own::writer(fd.as_fd());
-        Ok(Self { backlog: Backlog::start(fd, bound, waker)?, own, inline: Inline::NoWait })
+        Self { backlog: Backlog::new(fd, bound, waker), own, inline: Inline::NoWait }
     }
 
     /// Takes whole lines, ends included, and leaves an empty buffer to go on with. Never blocks. Once
@@ -195,7 +192,7 @@ mod tests {
     use crate::stdio::wake_pair;
 
     fn old_kernel(fd: impl Into<OwnedFd>) -> Output {
-        let mut output = Output::new(fd.into(), 1 << 20, wake_pair().unwrap().0).unwrap();
+        let mut output = Output::new(fd.into(), 1 << 20, wake_pair().unwrap().0);
         (output.own, output.inline) = (None, without_nowait(output.backlog.fd()));
         output
     }

@@ -1,23 +1,25 @@
 //! Logging that cannot block the daemon.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::{StdioError, fd};
+use super::fd;
+use super::writer::REST;
 
-/// Where `tracing_subscriber::fmt` writes: a bounded queue and a thread that empties it to a descriptor. Lines that
+/// Where `tracing_subscriber::fmt` writes: a bounded queue and a thread that empties it to a descriptor, and is there only
+/// while there is something to write and for a second behind it. Lines that
 /// find it full are dropped, and their number is written once there is room. A descriptor that fails swallows
 /// everything from then on.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct StderrLog(Arc<Shared>);
 
-#[derive(Debug)]
 struct Shared {
+    fd: Box<dyn AsFd + Send + Sync>,
     capacity: usize,
     state: Mutex<State>,
     /// There are bytes to write, or nobody logs any more.
@@ -31,39 +33,28 @@ struct State {
     pending: Vec<u8>,
     /// Lines dropped since the last notice.
     dropped: u64,
-    /// The thread is writing.
+    /// There is a thread.
+    runs: bool,
+    /// It is writing.
     busy: bool,
     closed: bool,
 }
 
 impl StderrLog {
     /// Logs to fd 2, holding up to `capacity` bytes that wait and as many that are being written.
-    ///
-    /// # Errors
-    /// [`StdioError::Thread`] when the thread cannot be started.
-    pub fn new(capacity: usize) -> Result<Self, StdioError> {
+    pub fn new(capacity: usize) -> Self {
         Self::to(rustix::stdio::stderr(), capacity)
     }
 
     /// The same to any descriptor, blocking or not.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn to(fd: impl AsFd + Send + 'static, capacity: usize) -> Result<Self, StdioError> {
-        let name = "stderr";
-        let shared = Arc::new(Shared {
+    pub fn to(fd: impl AsFd + Send + Sync + 'static, capacity: usize) -> Self {
+        Self(Arc::new(Shared {
+            fd: Box::new(fd),
             capacity,
             state: Mutex::default(),
             work: Condvar::new(),
             idle: Condvar::new(),
-        });
-        let thread = Arc::clone(&shared);
-        // The log lives as long as the process: a thread that waits for ever is no leak.
-        thread::Builder::new()
-            .name(name.into())
-            .spawn(move || thread.run(fd.as_fd()))
-            .map_err(|source| StdioError::Thread { name, source })?;
-        Ok(Self(shared))
+        }))
     }
 
     /// Waits until all that was logged is written (or cannot be), at most `timeout`; whether it came to that.
@@ -106,8 +97,12 @@ impl io::Write for &StderrLog {
         } else {
             state.pending.extend_from_slice(line);
         }
+        let runs = std::mem::replace(&mut state.runs, true);
         drop(state);
-        self.0.work.notify_one();
+        match runs {
+            true => self.0.work.notify_one(),
+            false => self.0.start(),
+        }
         Ok(line.len())
     }
 
@@ -129,13 +124,20 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, fd: BorrowedFd<'_>) {
+    /// Without a thread, what was logged waits for the next line, which tries again.
+    fn start(self: &Arc<Self>) {
+        let thread = Arc::clone(self);
+        if thread::Builder::new().name("stderr".into()).spawn(move || thread.run()).is_err() {
+            self.lock().runs = false;
+        }
+    }
+
+    fn run(&self) {
         let mut batch = Vec::new();
-        loop {
-            self.take(&mut batch);
+        while self.take(&mut batch) {
             let mut rest = batch.as_slice();
             while !rest.is_empty() {
-                match fd::write_patiently(fd, rest) {
+                match fd::write_patiently(self.fd.as_fd(), rest) {
                     Ok(n) => rest = rest.get(n..).unwrap_or_default(),
                     Err(_) => return self.close(),
                 }
@@ -143,14 +145,20 @@ impl Shared {
         }
     }
 
-    /// Waits for something to write and takes it, the notice behind the lines that came before the gap.
-    fn take(&self, batch: &mut Vec<u8>) {
+    /// Waits for something to write and takes it, the notice behind the lines that came before the gap; false: nothing
+    /// came, and the thread is to end.
+    fn take(&self, batch: &mut Vec<u8>) -> bool {
         batch.clear();
-        let mut state = self.lock();
+        let (mut state, mut rested) = (self.lock(), false);
         state.busy = false;
         while state.is_idle() {
             self.idle.notify_all();
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if rested {
+                state.runs = false;
+                return false;
+            }
+            let waited = self.work.wait_timeout(state, REST).unwrap_or_else(PoisonError::into_inner);
+            (state, rested) = (waited.0, waited.1.timed_out());
         }
         std::mem::swap(batch, &mut state.pending);
         let dropped = std::mem::take(&mut state.dropped);
@@ -159,6 +167,7 @@ impl Shared {
         if dropped > 0 {
             batch.extend_from_slice(format!("{dropped} log lines dropped: stderr was not read\n").as_bytes());
         }
+        true
     }
 
     fn close(&self) {

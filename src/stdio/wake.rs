@@ -1,7 +1,7 @@
 //! How other threads interrupt the owner's wait.
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -47,6 +47,14 @@ impl Waker {
             // A full pipe is readable already; without a reader there is nobody to wake.
             let _ = (&self.0.writer).write(&[1]);
         }
+    }
+
+    /// A non-blocking descriptor for the handler of a signal: a byte that is written to it wakes the owner, too.
+    ///
+    /// # Errors
+    /// When the process has no descriptors left.
+    pub fn descriptor(&self) -> std::io::Result<OwnedFd> {
+        self.0.writer.try_clone().map(OwnedFd::from)
     }
 }
 

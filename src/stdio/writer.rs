@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::{StdioError, Waker, fd};
+use super::{Waker, fd};
 
 /// Waiting buffers are joined up to this size: what waits costs its bytes, not a buffer per answer.
 const JOIN: usize = 256 * 1024;
@@ -18,6 +18,8 @@ const STEP: usize = 256 * 1024;
 /// Buffers up to this capacity are used again, so many of them.
 const RECYCLE: usize = 1024 * 1024;
 const SPARES: usize = 4;
+/// So long a thread that writes waits for more before it ends.
+pub(super) const REST: Duration = Duration::from_secs(1);
 
 /// What waits to be written. The owner pushes; the thread writes.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ struct Shared {
 struct State {
     queue: VecDeque<Piece>,
     spares: Vec<Vec<u8>>,
+    /// There is a thread: as long as there is anything in the queue, and a while longer.
+    runs: bool,
     stop: bool,
 }
 
@@ -53,8 +57,10 @@ struct Piece {
 }
 
 impl Backlog {
-    pub(super) fn start(fd: OwnedFd, bound: usize, waker: Waker) -> Result<Self, StdioError> {
-        let shared = Arc::new(Shared {
+    /// Nothing is queued yet, and no thread runs. A process with one thread alone is switched to, and uses its descriptors, at
+    /// less cost, and many a conversation needs no second one.
+    pub(super) fn new(fd: OwnedFd, bound: usize, waker: Waker) -> Self {
+        Self(Arc::new(Shared {
             fd,
             bound,
             waker,
@@ -63,14 +69,7 @@ impl Backlog {
             state: Mutex::default(),
             work: Condvar::new(),
             empty: Condvar::new(),
-        });
-        let name = "stdout";
-        let thread = Arc::clone(&shared);
-        thread::Builder::new()
-            .name(name.into())
-            .spawn(move || thread.run())
-            .map_err(|source| StdioError::Thread { name, source })?;
-        Ok(Self(shared))
+        }))
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -137,7 +136,7 @@ impl WayIn {
 }
 
 impl Shared {
-    fn push(&self, lines: &mut Vec<u8>, from: usize) {
+    fn push(self: &Arc<Self>, lines: &mut Vec<u8>, from: usize) {
         let new = lines.len().saturating_sub(from);
         let mut state = self.lock();
         if self.closed.load(Ordering::Acquire) {
@@ -160,8 +159,21 @@ impl Shared {
             }
         }
         self.bytes.fetch_add(new, Ordering::AcqRel);
+        let runs = std::mem::replace(&mut state.runs, true);
         drop(state);
-        self.work.notify_one();
+        match runs {
+            true => self.work.notify_one(),
+            false => self.start(),
+        }
+    }
+
+    fn start(self: &Arc<Self>) {
+        let thread = Arc::clone(self);
+        let started = thread::Builder::new().name("stdout".into()).spawn(move || thread.run());
+        if let Err(error) = started {
+            tracing::error!(%error, "cannot start the thread that writes to stdout");
+            self.fail(Errno::AGAIN);
+        }
     }
 
     /// Nothing under the lock can be left half done by a panic.
@@ -181,16 +193,18 @@ impl Shared {
 
     /// The next piece, when there is one; `None` when there will be no more.
     fn next(&self) -> Option<Piece> {
-        let mut state = self.lock();
+        let (mut state, mut rested) = (self.lock(), false);
         loop {
             if let Some(piece) = state.queue.pop_front() {
                 return Some(piece);
             }
             self.empty.notify_all();
-            if state.stop || self.closed.load(Ordering::Acquire) {
+            if state.stop || rested || self.closed.load(Ordering::Acquire) {
+                state.runs = false;
                 return None;
             }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.work.wait_timeout(state, REST).unwrap_or_else(PoisonError::into_inner);
+            (state, rested) = (waited.0, waited.1.timed_out());
         }
     }
 
@@ -248,7 +262,7 @@ mod tests {
     #[test]
     fn memory_follows_the_bytes_counted() {
         let (_reader, writer) = pipe().unwrap();
-        let backlog = Backlog::start(writer.into(), usize::MAX, wake_pair().unwrap().0).unwrap();
+        let backlog = Backlog::new(writer.into(), usize::MAX, wake_pair().unwrap().0);
         // Small answers in big buffers, then middling ones that cannot be joined in pairs.
         for len in std::iter::repeat_n(100, 20_000).chain(std::iter::repeat_n(JOIN / 2 + 1, 50)) {
             let mut lines = Vec::with_capacity(RECYCLE);
