@@ -122,7 +122,7 @@ impl Choice {
             "turn/start" | "step/end" | "assistant/chunk" => {}
             _ => members.push(("message", Some(self.message(kind == "tool/result")))),
         }
-        if self.turned % 2 == 0 {
+        if self.turned.is_multiple_of(2) {
             members.push(("error", Some(object(&error, false))));
         }
         object(&members, self.turned == 8)
