@@ -163,21 +163,15 @@ impl Set {
 #[derive(Default)]
 struct Form {
     text: String,
-    values: Vec<Value>,
+    /// Its outline, in which no varying value is escaped.
+    entries: Vec<Entry>,
     varying: Vec<Varying>,
+    /// The ends of varying values and of what they are in.
+    ends: Vec<End>,
     /// What the scanner has said, and where the parts stand that are looked for.
     checks: Checks,
     /// Some text was of this form, since a new one was looked a place for.
     is_of_use: bool,
-}
-
-/// A value of the text.
-#[derive(Clone, Copy)]
-struct Value {
-    entry: Entry,
-    /// How many varying values end before it begins, and before or where it ends.
-    before: u8,
-    by_end: u8,
 }
 
 /// A value that differs from text to text: no object or array.
@@ -187,26 +181,41 @@ struct Varying {
     end: usize,
     /// Its place among the values.
     at: usize,
+    /// The first value that does not begin as much further on as what is behind this one.
+    until: usize,
+}
+
+/// The end of a value that moves further than its beginning.
+#[derive(Clone, Copy)]
+struct End {
+    /// The value's place among all.
+    at: usize,
+    end: u32,
+    /// How many varying values end before it, or there.
+    behind: usize,
 }
 
 impl Form {
     /// The form of a text in which values differ, a bit for each.
     fn new(text: &str, outline: &[Entry], differs: u64, depth: u32, parts: &Parts) -> Self {
-        let (mut values, mut varying) = (Vec::new(), Vec::new());
-        for (at, entry) in outline.iter().enumerate() {
-            let (before, mut entry) = (varying.len() as u8, *entry);
-            if differs >> at & 1 != 0 {
-                varying.push(Varying { start: entry.start as usize, end: entry.end as usize, at });
-                entry = entry.straight();
+        let (mut entries, mut varying) = (outline.to_vec(), Vec::<Varying>::new());
+        let count = entries.len();
+        for (at, entry) in entries.iter_mut().enumerate().filter(|(at, _)| differs >> at & 1 != 0) {
+            if let Some(last) = varying.last_mut() {
+                last.until = at + 1;
             }
-            values.push(Value { entry, before, by_end: 0 });
+            varying.push(Varying { start: entry.start as usize, end: entry.end as usize, at, until: count });
+            *entry = entry.straight();
         }
-        for value in &mut values {
-            value.by_end = varying.partition_point(|one| one.end <= value.entry.end as usize) as u8;
-        }
+        let ends = entries.iter().enumerate().filter_map(|(at, entry)| {
+            let before = varying.partition_point(|one| one.end <= entry.start as usize);
+            let behind = varying.partition_point(|one| one.end <= entry.end as usize);
+            (before < behind).then_some(End { at, end: entry.end, behind })
+        });
+        let ends = ends.collect();
         let places = Json::outlined(text, outline).and_then(|value| Places::find(value, differs, parts));
         let checks = Checks { depth, places, ..Checks::default() };
-        Self { text: text.to_owned(), values, varying, checks, is_of_use: false }
+        Self { text: text.to_owned(), entries, varying, ends, checks, is_of_use: false }
     }
 
     /// Takes a text of this form from the front of a longer one.
@@ -218,7 +227,7 @@ impl Form {
         // Which of these hold an escape, the last one's bit being the lowest.
         let mut bent: u32 = 0;
         let mut from = 0;
-        for (varying, shift) in self.varying.iter().zip(shifts.iter_mut().skip(1)) {
+        for (varying, shift) in self.varying.iter().zip(shifts.get_mut(1..).unwrap_or_default()) {
             at.literal(self.text.get(from..varying.start)?).ok()?;
             bent = bent << 1 | u32::from(take_scalar(text, &mut at)?);
             from = varying.end;
@@ -226,9 +235,15 @@ impl Form {
         }
         at.literal(self.text.get(from..)?).ok()?;
         self.is_of_use = true;
-        let shift = |count: u8| shifts.get(usize::from(count)).copied().unwrap_or(0);
-        let moved = |value: &Value| value.entry.moved(shift(value.before), shift(value.by_end));
-        outline.refill(self.values.iter().map(moved));
+        outline.refill(&self.entries);
+        for (varying, shift) in self.varying.iter().zip(shifts.get(1..).unwrap_or_default()) {
+            if *shift != 0 {
+                outline.shift(varying.at + 1..varying.until, *shift);
+            }
+        }
+        for End { at, end, behind } in &self.ends {
+            outline.end_at(*at, end.wrapping_add(shifts.get(*behind).copied().unwrap_or(0)));
+        }
         if bent != 0 {
             for (place, varying) in self.varying.iter().rev().enumerate() {
                 if bent >> place & 1 != 0 {
@@ -246,11 +261,11 @@ impl Form {
         fn part(text: &str, start: u32, end: u32) -> &[u8] {
             text.as_bytes().get(start as usize..end as usize).unwrap_or(&[])
         }
-        if self.values.len() != outline.len() {
+        if self.entries.len() != outline.len() {
             return None;
         }
         let mut differs = self.varying.iter().fold(0, |bits, varying| bits | 1 << varying.at);
-        for (at, (Value { entry: own, .. }, new)) in self.values.iter().zip(outline).enumerate() {
+        for (at, (own, new)) in self.entries.iter().zip(outline).enumerate() {
             let key = part(&self.text, own.key, own.key_end);
             if own.inside() != new.inside() || key != part(text, new.key, new.key_end) {
                 return None;

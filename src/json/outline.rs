@@ -3,6 +3,8 @@
 //! With it a value's members are found without looking at the text again. It is a help, never a need:
 //! text without an outline, or with too many values for one, is walked by its bytes.
 
+use std::ops::Range;
+
 use super::token::Refused;
 
 /// One value inside a container, with the key that it stands under.
@@ -51,19 +53,6 @@ impl Entry {
     pub(super) fn new(key: KeySpan, start: usize, end: usize, value: Escapes) -> Self {
         let inside = key.escapes.0 | value.0;
         Self { start: start as u32, end: end as u32, key: key.start, key_end: key.end, inside }
-    }
-
-    /// The same value elsewhere: so many bytes on, its end perhaps more.
-    #[inline(always)]
-    pub(super) fn moved(&self, by: u32, end_by: u32) -> Self {
-        let on = |place: u32| place.wrapping_add(by);
-        Self {
-            start: on(self.start),
-            end: self.end.wrapping_add(end_by),
-            key: on(self.key),
-            key_end: on(self.key_end),
-            inside: self.inside,
-        }
     }
 
     /// All that it says; where there is no key, its place is of no meaning.
@@ -142,9 +131,27 @@ impl Outline {
 
     /// Forgets all, and notes these values, at most as many as there may be.
     #[inline(always)]
-    pub(super) fn refill(&mut self, entries: impl Iterator<Item = Entry>) {
+    pub(super) fn refill(&mut self, entries: &[Entry]) {
         self.clear();
-        self.entries.extend(entries);
+        self.entries.extend_from_slice(entries);
+    }
+
+    /// Those values are so many bytes further on.
+    #[inline(always)]
+    pub(super) fn shift(&mut self, values: Range<usize>, by: u32) {
+        for entry in self.entries.get_mut(values).unwrap_or_default() {
+            for place in [&mut entry.start, &mut entry.end, &mut entry.key, &mut entry.key_end] {
+                *place = place.wrapping_add(by);
+            }
+        }
+    }
+
+    /// That value ends there.
+    #[inline(always)]
+    pub(super) fn end_at(&mut self, value: usize, end: u32) {
+        if let Some(entry) = self.entries.get_mut(value) {
+            entry.end = end;
+        }
     }
 
     /// That value is a string with an escape in it.
