@@ -17,6 +17,13 @@ struct Part {
     count: u32,
 }
 
+/// A text in which the next lines may stand already.
+#[derive(Clone, Debug)]
+struct Offered {
+    text: Arc<String>,
+    lines: usize,
+}
+
 /// An append-only sequence of encoded events.
 ///
 /// Cloning, forking and cutting share the sealed segments, so their cost does not follow the length.
@@ -24,8 +31,10 @@ struct Part {
 pub struct Log {
     parts: Vector<Part>,
     tail: Segment,
-    /// The text in which the next lines may stand already: see [`Log::offer`].
-    offered: Option<Arc<String>>,
+    /// See [`Log::offer`].
+    offered: Option<Offered>,
+    /// Bytes of lines in the segments since the last one that was told as fresh.
+    untold: usize,
 }
 
 /// Bytes of a log's first segment; each next one doubles, up to [`SEGMENT_MAX`].
@@ -46,7 +55,7 @@ impl Log {
 
     /// A log without events whose first one gets that seq: for encoding events apart from their log.
     pub fn starting_at(offset: Offset) -> Self {
-        Self { parts: Vector::new(), tail: Segment::new(offset, 0), offered: None }
+        Self { parts: Vector::new(), tail: Segment::new(offset, 0), offered: None, untold: 0 }
     }
 
     /// Events held: the seq that the next one gets.
@@ -62,7 +71,7 @@ impl Log {
     /// Encodes an event at the end and gives its seq. `time` must be a safe integer.
     ///
     /// True after the call: a new segment was begun for it, so that a caller who keeps states per
-    /// segment can take one.
+    /// segment can take one. Of segments that were [offered](Self::offer) one is told in each 1 MiB.
     pub fn push(&mut self, draft: &Draft<'_>, time: i64) -> (Seq, bool) {
         let (event, fresh) = self.put(draft, draft.max_len(), time);
         (event.seq(), fresh)
@@ -84,36 +93,42 @@ impl Log {
     /// without a gap, are taken over where they stand, if they would be encoded to the same. All others are encoded,
     /// and so is what follows them until another text is offered.
     ///
-    /// The log keeps a text of which it has taken all but an eighth. The offer stands until it is
+    /// The log keeps a text if no more than an eighth of its memory is beside the lines that were taken; lines of one
+    /// that is not worth its keeping are copied. `lines` says how many there are. The offer stands until it is
     /// [withdrawn](Self::withdraw).
-    pub fn offer(&mut self, text: &Arc<String>) {
+    pub fn offer(&mut self, text: &Arc<String>, lines: usize) {
         self.withdraw();
         // Places in a segment have 32 bits.
-        self.offered = u32::try_from(text.len()).is_ok().then(|| Arc::clone(text));
+        self.offered = u32::try_from(text.len()).is_ok().then(|| Offered { text: Arc::clone(text), lines });
     }
 
-    /// Ends an offer: lines of which the text is not worth its keeping are copied.
+    /// Ends an offer. What was taken so far is kept.
     pub fn withdraw(&mut self) {
         if self.offered.take().is_some() {
-            self.tail.leave_text(0);
+            self.tail.settle();
         }
     }
 
-    /// The line of an event that is to be taken over, and whether a segment was begun for it.
+    /// The line of an event that is to be taken over, and whether a segment was begun for it that is to be told.
     #[inline]
     fn offered_line<'d>(&mut self, draft: &Draft<'d>, time: i64) -> Option<(Line<'d>, bool)> {
-        let text = self.offered.as_ref()?;
+        let offered = self.offered.as_ref()?;
         let line = draft.line_at(self.len().next(), time)?;
         if self.tail.is_followed_by(line) {
             return Some((line, false));
         }
-        if !stands_at(text, 0, line.text()) {
+        if !stands_at(&offered.text, 0, line.text()) {
             return None;
         }
-        let text = Arc::clone(text);
+        let Offered { text, lines } = offered.clone();
+        self.untold += self.tail.bytes();
+        let fresh = self.untold >= SEGMENT_MAX;
+        if fresh {
+            self.untold = 0;
+        }
         self.seal(0);
-        self.tail = Segment::sharing(self.len(), text);
-        Some((line, true))
+        self.tail = Segment::sharing(self.len(), text, lines);
+        Some((line, fresh))
     }
 
     /// Sees to it that so many bytes fit into the tail; true if it is a new one.
@@ -124,6 +139,7 @@ impl Log {
             return false;
         }
         self.seal(next.max(need));
+        self.untold = 0;
         true
     }
 

@@ -111,9 +111,9 @@ impl Sink for Keeper<'_> {
         }
     }
 
-    fn offer(&mut self, text: &Arc<String>) {
+    fn offer(&mut self, text: &Arc<String>, lines: usize) {
         if self.beyond.is_none() {
-            self.history.offer(text);
+            self.history.offer(text, lines);
         }
     }
 
