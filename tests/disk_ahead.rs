@@ -158,7 +158,7 @@ fn a_refused_event_ends_the_reading_soon() {
     assert!(matches!(scan.failure().unwrap().damage, Damage::Refused(_)));
     assert_eq!(scan.problems[0].place.offset, offset(&rows, 20));
     assert_eq!(scan.torn.unwrap().bytes, bytes.len() as u64 - scan.committed);
-    assert!(source.read.into_inner() < 1 << 20);
+    assert!(source.read.into_inner() <= 2 << 20);
 }
 
 #[test]

@@ -173,7 +173,7 @@ impl Pair {
         let mut text = String::with_capacity(joined.len() + spare);
         text.push_str(&joined);
         let text = Arc::new(text);
-        self.kept.offer(&text, lines.len());
+        self.kept.offer(&text);
         for ((how, _), line) in lines.iter().zip(text.split('\n')) {
             let mut scratch = Scratch::default();
             let (_, time, draft) = draft_of(line, &mut scratch);
@@ -262,7 +262,7 @@ fn plain_text(first: u64, lines: u64, spare: usize) -> Arc<String> {
 }
 
 fn put_lines(log: &mut Log, text: &Arc<String>, count: usize) {
-    log.offer(text, text.lines().count());
+    log.offer(text);
     for line in text.lines().take(count) {
         let mut scratch = Scratch::default();
         let (seq, time, draft) = draft_of(line, &mut scratch);
@@ -310,7 +310,7 @@ fn a_log_lets_go_of_a_text_that_is_cut_or_left_in_its_middle() {
     assert!(!is_kept(&text));
     // An event of another origin ends it, and what came before stays in one segment with it.
     let (mut log, text) = (Log::new(), plain_text(0, 10, 0));
-    log.offer(&text, 10);
+    log.offer(&text);
     for (at, line) in text.lines().enumerate() {
         let mut scratch = Scratch::default();
         let (_, time, draft) = draft_of(line, &mut scratch);
@@ -327,7 +327,7 @@ fn a_state_is_due_once_in_a_mebibyte_of_texts_that_were_taken_over() {
     while bytes < 8 << 20 {
         let text = plain_text(log.len().get(), 1_000, 0);
         bytes += text.len();
-        log.offer(&text, 1_000);
+        log.offer(&text);
         for line in text.lines() {
             let mut scratch = Scratch::default();
             let (_, time, draft) = draft_of(line, &mut scratch);

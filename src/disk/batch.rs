@@ -11,7 +11,7 @@ use crate::json::{Checks, Json, Outlines, Scanned, Scratch};
 
 /// Bytes of a batch, unless one line is longer: few calls, and text and outlines stay in the processor's cache. An
 /// allocator's own words beside it do not take a page more.
-pub(super) const BATCH: usize = (128 << 10) - 32;
+pub(super) const BATCH: usize = (512 << 10) - 32;
 
 /// What a longer line has claimed for its scan is given back.
 pub(super) const LONG: usize = 1 << 16;
@@ -107,10 +107,10 @@ impl Batch {
         self.outlines.value(text.get(line.start..line.end)?, line.scanned.as_ref()?)
     }
 
-    /// The text that the lines are in, if it is one, and how many lines there are.
-    pub(super) fn text(&self) -> Option<(&Arc<String>, usize)> {
+    /// The text that the lines are in, if it is one.
+    pub(super) fn text(&self) -> Option<&Arc<String>> {
         match &self.text {
-            Text::Utf8(text) => Some((text, self.lines.len())),
+            Text::Utf8(text) => Some(text),
             Text::Bytes(_) => None,
         }
     }

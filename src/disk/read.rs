@@ -78,10 +78,10 @@ pub trait Sink {
     /// The refusal, which ends the reading: the log is then what [`Refused::verdict`] says.
     fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused>;
 
-    /// The next events come from the lines of this text, their rows being parts of it; there are so many lines. A sink
-    /// that wants to keep it does so, and the reading goes on in another one.
-    fn offer(&mut self, text: &Arc<String>, lines: usize) {
-        let _ = (text, lines);
+    /// The next events come from the lines of this text, their rows being parts of it. A sink that wants to keep it does
+    /// so, and the reading goes on in another one.
+    fn offer(&mut self, text: &Arc<String>) {
+        let _ = text;
     }
 
     /// No more events come from the text that was offered last.

@@ -120,8 +120,8 @@ impl Rows<'_> {
 
     /// Takes the lines of a batch of a plain log.
     pub(super) fn batch(&mut self, batch: &Batch) {
-        if let (State::Sound, Some((text, lines))) = (self.state, batch.text()) {
-            self.sink.offer(text, lines);
+        if let (State::Sound, Some(text)) = (self.state, batch.text()) {
+            self.sink.offer(text);
         }
         batch.lines().for_each(|line| self.batched(&line));
         self.sink.withdraw();

@@ -17,13 +17,6 @@ struct Part {
     count: u32,
 }
 
-/// A text in which the next lines may stand already.
-#[derive(Clone, Debug)]
-struct Offered {
-    text: Arc<String>,
-    lines: usize,
-}
-
 /// An append-only sequence of encoded events.
 ///
 /// Cloning, forking and cutting share the sealed segments, so their cost does not follow the length.
@@ -31,8 +24,8 @@ struct Offered {
 pub struct Log {
     parts: Vector<Part>,
     tail: Segment,
-    /// See [`Log::offer`].
-    offered: Option<Offered>,
+    /// A text in which the next lines may stand already: see [`Log::offer`].
+    offered: Option<Arc<String>>,
     /// Bytes of lines in the segments since the last one that was told as fresh.
     untold: usize,
 }
@@ -94,12 +87,11 @@ impl Log {
     /// and so is what follows them until another text is offered.
     ///
     /// The log keeps a text if no more than an eighth of its memory is beside the lines that were taken; lines of one
-    /// that is not worth its keeping are copied. `lines` says how many there are. The offer stands until it is
-    /// [withdrawn](Self::withdraw).
-    pub fn offer(&mut self, text: &Arc<String>, lines: usize) {
+    /// that is not worth its keeping are copied. The offer stands until it is [withdrawn](Self::withdraw).
+    pub fn offer(&mut self, text: &Arc<String>) {
         self.withdraw();
         // Places in a segment have 32 bits.
-        self.offered = u32::try_from(text.len()).is_ok().then(|| Offered { text: Arc::clone(text), lines });
+        self.offered = u32::try_from(text.len()).is_ok().then(|| Arc::clone(text));
     }
 
     /// Ends an offer. What was taken so far is kept.
@@ -112,22 +104,22 @@ impl Log {
     /// The line of an event that is to be taken over, and whether a segment was begun for it that is to be told.
     #[inline]
     fn offered_line<'d>(&mut self, draft: &Draft<'d>, time: i64) -> Option<(Line<'d>, bool)> {
-        let offered = self.offered.as_ref()?;
+        let text = self.offered.as_ref()?;
         let line = draft.line_at(self.len().next(), time)?;
         if self.tail.is_followed_by(line) {
             return Some((line, false));
         }
-        if !stands_at(&offered.text, 0, line.text()) {
+        if !stands_at(text, 0, line.text()) {
             return None;
         }
-        let Offered { text, lines } = offered.clone();
+        let text = Arc::clone(text);
         self.untold += self.tail.bytes();
         let fresh = self.untold >= SEGMENT_MAX;
         if fresh {
             self.untold = 0;
         }
         self.seal(0);
-        self.tail = Segment::sharing(self.len(), text, lines);
+        self.tail = Segment::sharing(self.len(), text);
         Some((line, fresh))
     }
 

@@ -20,16 +20,16 @@ pub(super) struct Segment {
 
 impl Segment {
     pub(super) fn new(first: Offset, capacity: usize) -> Self {
-        Self::of(first, SegmentText::new(capacity), Vec::new())
+        Self::of(first, SegmentText::new(capacity))
     }
 
-    /// One whose lines, so many, lie in that text already, and are [taken over](Self::take_over) from its front.
-    pub(super) fn sharing(first: Offset, text: Arc<String>, lines: usize) -> Self {
-        Self::of(first, SegmentText::sharing(text), Vec::with_capacity(lines))
+    /// One whose lines lie in that text already, and are [taken over](Self::take_over) from its front.
+    pub(super) fn sharing(first: Offset, text: Arc<String>) -> Self {
+        Self::of(first, SegmentText::sharing(text))
     }
 
-    fn of(first: Offset, text: SegmentText, index: Vec<Meta>) -> Self {
-        Self { first, text, index, types: HeldTypes::default() }
+    fn of(first: Offset, text: SegmentText) -> Self {
+        Self { first, text, index: Vec::new(), types: HeldTypes::default() }
     }
 
     /// Events held.
@@ -149,7 +149,6 @@ impl Segment {
         let leaves = matches!(self.text, SegmentText::Shared { .. }) && !self.text.is_worth_sharing();
         if leaves {
             self.text.own(capacity);
-            self.index.shrink_to_fit();
         }
         leaves
     }

@@ -250,8 +250,8 @@ impl History {
     }
 
     /// Offers a text to the log, for events whose lines stand in it: see [`Log::offer`].
-    pub fn offer(&mut self, text: &Arc<String>, lines: usize) {
-        self.log.offer(text, lines);
+    pub fn offer(&mut self, text: &Arc<String>) {
+        self.log.offer(text);
     }
 
     /// Ends an offer.

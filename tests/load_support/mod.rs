@@ -42,9 +42,9 @@ impl Sink for Loader {
         Ok(())
     }
 
-    fn offer(&mut self, text: &Arc<String>, lines: usize) {
+    fn offer(&mut self, text: &Arc<String>) {
         if !self.copies {
-            self.history.offer(text, lines);
+            self.history.offer(text);
         }
     }
 

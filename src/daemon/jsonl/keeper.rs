@@ -111,9 +111,9 @@ impl Sink for Keeper<'_> {
         }
     }
 
-    fn offer(&mut self, text: &Arc<String>, lines: usize) {
+    fn offer(&mut self, text: &Arc<String>) {
         if self.beyond.is_none() {
-            self.history.offer(text, lines);
+            self.history.offer(text);
         }
     }
 
