@@ -370,7 +370,7 @@ fn odd() -> impl Strategy<Value = Odd> {
         1 => Just(Odd::Unknown),
         2 => Just(Odd::Marked),
         1 => Just(Odd::OldShape),
-        4 => (60_000..400_000usize).prop_map(Odd::Long),
+        4 => (60_000..900_000usize).prop_map(Odd::Long),
         1 => Just(Odd::Blank),
         1 => Just(Odd::NotUtf8),
         1 => (1..300_000usize).prop_map(Odd::Nuls),
@@ -474,8 +474,8 @@ proptest! {
 /// Rows that end just before, at and just behind the end of a batch, in its first one and the next.
 #[test]
 fn a_row_may_end_anywhere_about_the_end_of_a_batch() {
-    const BATCH: usize = 128 << 10;
-    for at in (BATCH - 60..BATCH + 4).chain(2 * BATCH - 70..2 * BATCH - 60) {
+    const BATCH: usize = 512 << 10;
+    for at in (BATCH - 40..BATCH - 24).chain([BATCH - 1, BATCH, BATCH + 1, 2 * BATCH - 64]) {
         let mut log = log_bytes(BATCH / 2, 200, &[], true);
         let seq = log.iter().filter(|byte| **byte == b'\n').count() as u64 - 1;
         let around = line("session/title", seq, 7, "").len() + 1;

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use super::fs::ReadAt;
 use crate::json::{Checks, Json, Outlines, Scanned, Scratch};
 
-/// Bytes of a batch, unless one line is longer: few calls, and text and outlines stay in the processor's cache. An
-/// allocator's own words beside it do not take a page more.
+/// Bytes of a batch, unless one line is longer. Its text may become a log's segment: it is large enough for a mapping of
+/// its own with few of them, for which an allocator's words beside it take no page more, and small enough for the
+/// processor's cache, with the outlines that go with it.
 pub(super) const BATCH: usize = (512 << 10) - 32;
 
 /// What a longer line has claimed for its scan is given back.

@@ -18,7 +18,7 @@ use crate::log::{Draft, Event, Header, Offset, Seq};
 /// How much one record may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// The longest line in bytes. Of long lines (beyond 128 KiB) at most one is held in memory. It must leave room for
+    /// The longest line in bytes. Of long lines (beyond 512 KiB) at most one is held in memory. It must leave room for
     /// packed rows, which hold many events; 4 GiB is the most that counts.
     pub max_line: usize,
 }

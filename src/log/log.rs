@@ -1,4 +1,4 @@
-//! The log: shared sealed segments and an open tail.
+//! The log: shared sealed segments and an open tail, whose lines are written, or taken over from a text that was read.
 
 use std::sync::Arc;
 
@@ -74,7 +74,9 @@ impl Log {
     #[inline]
     pub fn put(&mut self, draft: &Draft<'_>, max_len: usize, time: i64) -> (Event<'_>, bool) {
         debug_assert!(is_time(time));
-        if let Some((line, fresh)) = self.offered_line(draft, time) {
+        if self.offered.is_some()
+            && let Some((line, fresh)) = self.offered_line(draft, time)
+        {
             return (self.tail.take_over(draft, line), fresh);
         }
         let need = max_len + 1;
@@ -102,7 +104,7 @@ impl Log {
     }
 
     /// The line of an event that is to be taken over, and whether a segment was begun for it that is to be told.
-    #[inline]
+    #[inline(never)]
     fn offered_line<'d>(&mut self, draft: &Draft<'d>, time: i64) -> Option<(Line<'d>, bool)> {
         let text = self.offered.as_ref()?;
         let line = draft.line_at(self.len().next(), time)?;

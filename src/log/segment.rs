@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::draft::{Draft, Encoded, Line};
+use super::draft::{Draft, Line};
 use super::event::{Event, Meta};
 use super::segment_text::SegmentText;
 use super::seq::{Offset, Seq};
@@ -78,13 +78,25 @@ impl Segment {
 
     #[inline]
     pub(super) fn push(&mut self, draft: &Draft<'_>, time: i64) -> Event<'_> {
-        let (seq, start) = (self.next_seq(), self.text.len());
-        let encoded = self.text.write(|text| {
-            let encoded = draft.encode(seq, time, text);
-            text.push('\n');
-            encoded
-        });
-        self.note(draft, seq, start, encoded)
+        let seq = self.next_seq();
+        match self.text {
+            SegmentText::Own(ref mut text) => {
+                let start = text.len();
+                let meta = Meta::of(draft, start, draft.encode(seq, time, text));
+                text.push('\n');
+                self.index.push(meta);
+                self.types.note(draft.kind, draft.type_text);
+                Event::new(text.get(start..meta.end as usize).unwrap_or(""), meta, seq)
+            }
+            SegmentText::Shared { .. } => self.push_behind_shared(draft, time),
+        }
+    }
+
+    /// An event whose line is not in the text ends the sharing.
+    #[cold]
+    fn push_behind_shared(&mut self, draft: &Draft<'_>, time: i64) -> Event<'_> {
+        self.text.own(0);
+        self.push(draft, time)
     }
 
     /// Whether the line stands next in the text, to be taken over.
@@ -97,38 +109,28 @@ impl Segment {
     #[inline]
     pub(super) fn take_over(&mut self, draft: &Draft<'_>, line: Line<'_>) -> Event<'_> {
         let (seq, start) = (self.next_seq(), self.text.len());
+        let meta = Meta::of(draft, start, draft.within(line.text()));
         self.text.take(line.text());
-        self.note(draft, seq, start, draft.within(line.text()))
-    }
-
-    #[inline(always)]
-    fn note(&mut self, draft: &Draft<'_>, seq: Seq, start: usize, encoded: Encoded) -> Event<'_> {
-        let end = start + encoded.end;
-        let meta = Meta {
-            end: end as u32,
-            data_start: encoded.data_start as u32,
-            data_end: encoded.data_end as u32,
-            kind: draft.kind,
-            place: encoded.place as u8,
-        };
         self.index.push(meta);
         self.types.note(draft.kind, draft.type_text);
-        Event::new(self.text.get(start, end).unwrap_or(""), meta, seq)
+        Event::new(self.text.get(start, meta.end as usize).unwrap_or(""), meta, seq)
     }
 
-    /// First byte of the line at `at`, or the end of the text.
+    /// First byte of the line at `at`, or the end of the last one.
     fn line_start(&self, at: u32) -> usize {
-        match at.checked_sub(1) {
-            None => 0,
-            Some(before) => {
-                self.index.get(before as usize).map_or(self.text.len(), |meta| meta.end as usize + 1)
-            }
-        }
+        let before =
+            at.checked_sub(1).and_then(|before| self.index.get(before as usize).or(self.index.last()));
+        before.map_or(0, |meta| meta.end as usize + 1)
     }
 
+    #[inline]
     pub(super) fn event(&self, at: u32) -> Option<Event<'_>> {
         let meta = *self.index.get(at as usize)?;
-        let line = self.text.get(self.line_start(at), meta.end as usize)?;
+        let start = match at.checked_sub(1) {
+            None => 0,
+            Some(before) => self.index.get(before as usize)?.end as usize + 1,
+        };
+        let line = self.text.get(start, meta.end as usize)?;
         Some(Event::new(line, meta, self.first.plus(u64::from(at)).next()))
     }
 

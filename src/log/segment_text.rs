@@ -21,22 +21,19 @@ impl SegmentText {
         Self::Shared { text, used: 0 }
     }
 
-    /// The lines.
+    /// The text with the lines in front.
     #[inline]
-    pub(super) fn as_str(&self) -> &str {
+    fn whole(&self) -> &str {
         match self {
             Self::Own(text) => text,
-            Self::Shared { text, used } => text.get(..*used).unwrap_or(""),
+            Self::Shared { text, .. } => text,
         }
     }
 
     /// A part of the lines, in bytes.
     #[inline]
     pub(super) fn get(&self, from: usize, to: usize) -> Option<&str> {
-        match self {
-            Self::Own(text) => text.get(from..to),
-            Self::Shared { text, .. } => text.get(from..to),
-        }
+        self.whole().get(from..to)
     }
 
     /// Bytes of the lines.
@@ -94,25 +91,11 @@ impl SegmentText {
         }
     }
 
-    /// Writes behind the lines, in a text of their own.
-    #[inline]
-    pub(super) fn write<T>(&mut self, write: impl FnOnce(&mut String) -> T) -> T {
-        match self {
-            Self::Own(text) => write(text),
-            Self::Shared { .. } => {
-                let mut own = self.as_str().to_owned();
-                let written = write(&mut own);
-                *self = Self::Own(own);
-                written
-            }
-        }
-    }
-
     /// Copies shared lines into a text of their own with room for so many bytes, or what they take if that is more.
     #[cold]
     pub(super) fn own(&mut self, capacity: usize) {
         let mut own = String::with_capacity(capacity.max(self.len()));
-        own.push_str(self.as_str());
+        own.push_str(self.get(0, self.len()).unwrap_or(""));
         *self = Self::Own(own);
     }
 
