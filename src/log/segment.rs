@@ -46,7 +46,7 @@ impl Segment {
     }
 
     /// Bytes for the segment behind this one: twice as many where lines were written, so that few are needed, and as
-    /// many as there are where they were taken over. So a log's room is no more than its lines.
+    /// many as there are where they were taken over, as nothing may follow them.
     pub(super) fn next_capacity(&self) -> usize {
         match &self.text {
             SegmentText::Own(text) => text.capacity() * 2,
