@@ -14,7 +14,7 @@ use sessiond::disk::read::{ReadLimits, Scan, Sink, StoredEvent, read_log};
 const HEADER: &str =
     "{\"type\":\"session\",\"version\":0,\"id\":\"s\",\"createdAt\":1,\"delegationDepth\":0}\n";
 /// More than a second thread is used from, and more than the batches in flight hold.
-const LOG: usize = 3 << 20;
+const LOG: usize = 4 << 20;
 
 /// Keeps the rows as they lie there.
 #[derive(Default)]
@@ -80,8 +80,8 @@ fn rows() -> Vec<String> {
     while bytes < LOG {
         let seq = rows.len();
         let text = match seq % 1_500 {
-            400 => "long ".repeat(30_000),
-            900 | 901 => "länger ".repeat(60_000),
+            400 => "long ".repeat(130_000),
+            900 | 901 => "länger ".repeat(90_000),
             _ => "word é ".repeat(seq % 37),
         };
         rows.push(row(seq, &text));
@@ -158,7 +158,7 @@ fn a_refused_event_ends_the_reading_soon() {
     assert!(matches!(scan.failure().unwrap().damage, Damage::Refused(_)));
     assert_eq!(scan.problems[0].place.offset, offset(&rows, 20));
     assert_eq!(scan.torn.unwrap().bytes, bytes.len() as u64 - scan.committed);
-    assert!(source.read.into_inner() < 1 << 20);
+    assert!(source.read.into_inner() <= 2 << 20);
 }
 
 #[test]

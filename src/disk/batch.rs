@@ -4,12 +4,15 @@
 //! it again and says what is wrong. So it does not matter which thread fills a batch and which one takes it.
 
 use std::io;
+use std::sync::Arc;
 
 use super::fs::ReadAt;
 use crate::json::{Checks, Json, Outlines, Scanned, Scratch};
 
-/// Bytes of a batch, unless one line is longer: few calls, and text and outlines stay in the processor's cache.
-pub(super) const BATCH: usize = 128 << 10;
+/// Bytes of a batch, unless one line is longer. Its text may become a log's segment: it is large enough for a mapping of
+/// its own with few of them, for which an allocator's words beside it take no page more, and small enough for the
+/// processor's cache, with the outlines that go with it.
+pub(super) const BATCH: usize = (512 << 10) - 32;
 
 /// What a longer line has claimed for its scan is given back.
 pub(super) const LONG: usize = 1 << 16;
@@ -27,7 +30,8 @@ pub(super) struct Batch {
 }
 
 enum Text {
-    Utf8(String),
+    /// Shared with a log that keeps it.
+    Utf8(Arc<String>),
     /// Somewhere in it is no UTF-8.
     Bytes(Vec<u8>),
 }
@@ -64,7 +68,7 @@ pub(super) struct BatchLine<'a> {
 
 impl Default for Text {
     fn default() -> Self {
-        Self::Utf8(String::new())
+        Self::Utf8(Arc::default())
     }
 }
 
@@ -76,11 +80,14 @@ impl Text {
         }
     }
 
-    fn into_bytes(self) -> Vec<u8> {
-        match self {
-            Self::Utf8(text) => text.into_bytes(),
+    /// Its memory, unless somebody keeps it.
+    fn into_buffer(self) -> Vec<u8> {
+        let mut bytes = match self {
+            Self::Utf8(text) => Arc::try_unwrap(text).map(String::into_bytes).unwrap_or_default(),
             Self::Bytes(bytes) => bytes,
-        }
+        };
+        bytes.clear();
+        bytes
     }
 }
 
@@ -101,15 +108,22 @@ impl Batch {
         self.outlines.value(text.get(line.start..line.end)?, line.scanned.as_ref()?)
     }
 
+    /// The text that the lines are in, if it is one.
+    pub(super) fn text(&self) -> Option<&Arc<String>> {
+        match &self.text {
+            Text::Utf8(text) => Some(text),
+            Text::Bytes(_) => None,
+        }
+    }
+
     /// What comes behind the lines.
     pub(super) fn next(&self) -> Next {
         self.next
     }
 
-    /// The buffer for the next text, with the memory of the last one unless that was extreme.
+    /// The buffer for the next text, with the memory of the last one unless that was extreme, or is kept.
     fn take_buffer(&mut self) -> Vec<u8> {
-        let mut bytes = std::mem::take(&mut self.text).into_bytes();
-        bytes.clear();
+        let mut bytes = std::mem::take(&mut self.text).into_buffer();
         if bytes.capacity() > 2 * BATCH {
             bytes = Vec::new();
             self.outlines.trim(BATCH / 4);
@@ -123,7 +137,7 @@ impl Batch {
         self.lines.clear();
         self.outlines.clear();
         self.text = match String::from_utf8(bytes) {
-            Ok(text) => Text::Utf8(text),
+            Ok(text) => Text::Utf8(Arc::new(text)),
             Err(error) => Text::Bytes(error.into_bytes()),
         };
         let (bytes, mut from) = (self.text.bytes(), 0);
@@ -209,24 +223,41 @@ impl<'s> BatchReader<'s> {
         Ok(())
     }
 
-    /// Reads [`BATCH`] bytes more; true at the end of the log. A failure is kept for the next call of [`fill`](Self::fill).
+    /// Reads on until [`BATCH`] bytes are there, or so many more if they are; true at the end of the log. A failure is
+    /// kept for the next call of [`fill`](Self::fill).
     fn read_on(&mut self, bytes: &mut Vec<u8>) -> bool {
-        let mut done = bytes.len();
-        bytes.resize(done + usize::try_from(self.left()).map_or(BATCH, |left| left.min(BATCH)), 0);
-        while done < bytes.len() {
-            match self.source.read_at(self.at, bytes.get_mut(done..).unwrap_or_default()) {
+        let most = |room| usize::try_from(self.left()).map_or(room, |left| left.min(room));
+        match BATCH.checked_sub(bytes.len()) {
+            Some(room @ 1..) => {
+                bytes.reserve_exact(most(room)); // it may be kept: no more is claimed than what is read
+                self.fill_up(bytes);
+            }
+            _ => {
+                let mut more = Vec::with_capacity(most(BATCH));
+                self.fill_up(&mut more);
+                bytes.append(&mut more);
+            }
+        }
+        self.failed.is_none() && self.left() == 0
+    }
+
+    /// Reads as much as fits.
+    fn fill_up(&mut self, bytes: &mut Vec<u8>) {
+        while self.left() > 0 && bytes.len() < bytes.capacity() {
+            let have = bytes.len();
+            match self.source.read_behind(self.at, bytes) {
                 Ok(0) => self.len = self.at, // cut by another program since its size was read
                 Ok(read) => {
-                    done += read;
+                    let read = usize::try_from(self.left()).map_or(read, |left| left.min(read));
+                    bytes.truncate(have + read); // another program may have added to it
                     self.at += read as u64;
-                    continue;
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => self.failed = Some(error),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.failed = Some(error);
+                    break;
+                }
             }
-            break;
         }
-        bytes.truncate(done);
-        self.failed.is_none() && self.left() == 0
     }
 }

@@ -73,6 +73,18 @@ pub trait ReadAt: Sync {
     /// # Errors
     /// The errno of the read.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// The same behind what `out` holds, up to its capacity, which a file need not clear first.
+    ///
+    /// # Errors
+    /// The errno of the read.
+    fn read_behind(&self, offset: u64, out: &mut Vec<u8>) -> io::Result<usize> {
+        let have = out.len();
+        out.resize(out.capacity(), 0);
+        let read = self.read_at(offset, out.get_mut(have..).unwrap_or_default());
+        out.truncate(have + read.as_ref().map_or(0, |read| *read));
+        read
+    }
 }
 
 impl ReadAt for [u8] {
@@ -86,6 +98,10 @@ impl ReadAt for [u8] {
 impl<T: ReadAt + ?Sized> ReadAt for &T {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         (**self).read_at(offset, buf)
+    }
+
+    fn read_behind(&self, offset: u64, out: &mut Vec<u8>) -> io::Result<usize> {
+        (**self).read_behind(offset, out)
     }
 }
 

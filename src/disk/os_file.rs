@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Mutex, PoisonError};
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -70,6 +71,18 @@ impl ReadAt for OsFile {
             match self.file.read_at(buf, offset) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 answer => return answer,
+            }
+        }
+    }
+
+    fn read_behind(&self, offset: u64, out: &mut Vec<u8>) -> io::Result<usize> {
+        if out.len() == out.capacity() {
+            return Ok(0);
+        }
+        loop {
+            match rustix::io::pread(&self.file, spare_capacity(out), offset) {
+                Err(Errno::INTR) => {}
+                answer => return Ok(answer?),
             }
         }
     }

@@ -4,6 +4,7 @@
 //! listing and verification all read through here, so that they agree about every log.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::damage::{Place, Problem, ReadError, Refused};
@@ -17,7 +18,7 @@ use crate::log::{Draft, Event, Header, Offset, Seq};
 /// How much one record may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// The longest line in bytes. Of long lines (beyond 128 KiB) at most one is held in memory. It must leave room for
+    /// The longest line in bytes. Of long lines (beyond 512 KiB) at most one is held in memory. It must leave room for
     /// packed rows, which hold many events; 4 GiB is the most that counts.
     pub max_line: usize,
 }
@@ -76,6 +77,15 @@ pub trait Sink {
     /// # Errors
     /// The refusal, which ends the reading: the log is then what [`Refused::verdict`] says.
     fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused>;
+
+    /// The next events come from the lines of this text, their rows being parts of it. A sink that wants to keep it does
+    /// so, and the reading goes on in another one.
+    fn offer(&mut self, text: &Arc<String>) {
+        let _ = text;
+    }
+
+    /// No more events come from the text that was offered last.
+    fn withdraw(&mut self) {}
 
     /// An event taken before: an old replacement inherits the id of the message that it replaces (FORMAT 14). A sink
     /// that keeps no events cannot know, and such a log is then refused or shown without that id.
@@ -149,6 +159,13 @@ impl<'f> Held<'f> {
         Self { file, len, short: AtomicBool::new(false) }
     }
 
+    /// Notes an end where there was more when the lock was taken.
+    fn note(&self, offset: u64, read: usize, room: usize) {
+        if read == 0 && offset < self.len && room > 0 {
+            self.short.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Whether another program, which asks no lock, has changed its length since.
     ///
     /// # Errors
@@ -161,9 +178,14 @@ impl<'f> Held<'f> {
 impl ReadAt for Held<'_> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(offset, buf)?;
-        if read == 0 && offset < self.len && !buf.is_empty() {
-            self.short.store(true, Ordering::Relaxed);
-        }
+        self.note(offset, read, buf.len());
+        Ok(read)
+    }
+
+    fn read_behind(&self, offset: u64, out: &mut Vec<u8>) -> io::Result<usize> {
+        let room = out.capacity() - out.len();
+        let read = self.file.read_behind(offset, out)?;
+        self.note(offset, read, room);
         Ok(read)
     }
 }

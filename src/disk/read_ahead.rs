@@ -10,9 +10,9 @@ use super::batch::{Batch, BatchReader};
 /// A log with less to read is not worth a thread.
 const AHEAD_FROM: u64 = 1 << 20;
 
-/// Batches that there are: one that is filled, one that is taken, and what evens out their pace. They bound what the
-/// reading holds beside the events; of lines that fit no batch it holds one.
-const BATCHES: usize = 4;
+/// Batches that there are: one that is filled, one that is taken, and one that evens out their pace. They bound what the
+/// reading holds beside what the log keeps, which may be their texts; of lines that fit no batch it holds one.
+const BATCHES: usize = 3;
 
 /// Takes a batch; false when the rest is not wanted.
 type Take<'t> = &'t mut dyn FnMut(&Batch) -> bool;

@@ -19,7 +19,7 @@ pub(super) fn read_plain(
     let mut next = Next::End(base);
     let mut reader = BatchReader::new(source, base, len, limits.max_line);
     each_batch(&mut reader, &mut |batch| {
-        batch.lines().for_each(|line| rows.batched(&line));
+        rows.batch(batch);
         next = batch.next();
         next == Next::More && !rows.is_stopped()
     })

@@ -1,6 +1,6 @@
 //! The rule of the longest sound prefix, one record after the other (FORMAT 13.1).
 
-use super::batch::{BatchLine, LONG};
+use super::batch::{Batch, BatchLine, LONG};
 use super::damage::{Damage, Place, Problem, ReadError};
 use super::legacy;
 use super::ranges;
@@ -118,8 +118,17 @@ impl Rows<'_> {
         }
     }
 
+    /// Takes the lines of a batch of a plain log.
+    pub(super) fn batch(&mut self, batch: &Batch) {
+        if let (State::Sound, Some(text)) = (self.state, batch.text()) {
+            self.sink.offer(text);
+        }
+        batch.lines().for_each(|line| self.batched(&line));
+        self.sink.withdraw();
+    }
+
     /// Takes a line of a plain log that may have been scanned before.
-    pub(super) fn batched(&mut self, line: &BatchLine<'_>) {
+    fn batched(&mut self, line: &BatchLine<'_>) {
         let BatchLine { offset, bytes, scanned, ended } = *line;
         match scanned {
             Some((row, checks)) => {

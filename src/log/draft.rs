@@ -34,7 +34,12 @@ pub struct Line<'a> {
     time: i64,
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
+    /// It, without a line end.
+    pub(super) fn text(self) -> &'a str {
+        self.text
+    }
+
     /// Bytes, without a line end.
     pub fn len(&self) -> usize {
         self.text.len()
@@ -83,9 +88,21 @@ impl<'a> Draft<'a> {
         FIXED + NUMBERS + needed + given(self.sources) + given(self.surface_op)
     }
 
+    /// The line that it was read from, if encoding it at that place and time gives that line.
+    #[inline]
+    pub(super) fn line_at(&self, seq: Seq, time: i64) -> Option<Line<'a>> {
+        let line = self.line.filter(|line| (line.seq, line.time) == (seq, time))?;
+        debug_assert_eq!(line.text, {
+            let mut line = String::new();
+            self.put_together(seq, time, &mut line);
+            line
+        });
+        Some(line)
+    }
+
     /// The encoded length at a place and time, in bytes without a line end.
     pub fn encoded_len(&self, seq: Seq, time: i64) -> usize {
-        match self.line.filter(|line| (line.seq, line.time) == (seq, time)) {
+        match self.line_at(seq, time) {
             Some(line) => line.len(),
             None => {
                 let mut line = String::new();
@@ -97,16 +114,16 @@ impl<'a> Draft<'a> {
 
     /// Appends the event's line, without a line end.
     pub(super) fn encode(&self, seq: Seq, time: i64, out: &mut String) -> Encoded {
-        let Some(Line { text: line, .. }) = self.line.filter(|line| (line.seq, line.time) == (seq, time))
-        else {
+        let Some(Line { text: line, .. }) = self.line_at(seq, time) else {
             return self.put_together(seq, time, out);
         };
-        debug_assert_eq!(line, {
-            let mut line = String::new();
-            self.put_together(seq, time, &mut line);
-            line
-        });
         out.push_str(line);
+        self.within(line)
+    }
+
+    /// Where its parts stand in the line that it was read from.
+    #[inline]
+    pub(super) fn within(&self, line: &str) -> Encoded {
         let data_start = start_in(line, self.data.text());
         let type_end = start_in(line, self.type_text.text()) + self.type_text.text().len();
         let place = data_start.saturating_sub(type_end + 1 + BEFORE_DATA.len());

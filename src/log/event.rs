@@ -1,5 +1,6 @@
 //! One committed event, read from its line.
 
+use super::draft::{Draft, Encoded};
 use super::kind::Kind;
 use super::seq::Seq;
 use crate::json::{Json, JsonStr};
@@ -16,6 +17,20 @@ pub(super) struct Meta {
     pub(super) kind: Kind,
     /// Bytes of the event's [`Event::place`], 49 at most.
     pub(super) place: u8,
+}
+
+impl Meta {
+    /// That of a draft whose line begins at that byte of the segment.
+    #[inline(always)]
+    pub(super) fn of(draft: &Draft<'_>, start: usize, encoded: Encoded) -> Self {
+        Self {
+            end: (start + encoded.end) as u32,
+            data_start: encoded.data_start as u32,
+            data_end: encoded.data_end as u32,
+            kind: draft.kind,
+            place: encoded.place as u8,
+        }
+    }
 }
 
 /// What stands between an event's place and its payload.

@@ -1,12 +1,13 @@
-//! The log: shared sealed segments and an open tail.
+//! The log: shared sealed segments and an open tail, whose lines are written, or taken over from a text that was read.
 
 use std::sync::Arc;
 
 use imbl::Vector;
 
-use super::draft::{Draft, is_time};
+use super::draft::{Draft, Line, is_time};
 use super::event::Event;
 use super::segment::{Lines, Run, Segment};
+use super::segment_text::stands_at;
 use super::seq::{Offset, Seq};
 
 /// A sealed segment and how much of it this log sees: a fork may end inside one.
@@ -23,6 +24,10 @@ struct Part {
 pub struct Log {
     parts: Vector<Part>,
     tail: Segment,
+    /// A text in which the next lines may stand already: see [`Log::offer`].
+    offered: Option<Arc<String>>,
+    /// Bytes of lines in the segments since the last one that was told as fresh.
+    untold: usize,
 }
 
 /// Bytes of a log's first segment; each next one doubles, up to [`SEGMENT_MAX`].
@@ -38,12 +43,12 @@ impl Default for Log {
 impl Log {
     /// An empty log. It claims no memory.
     pub fn new() -> Self {
-        Self { parts: Vector::new(), tail: Segment::new(Offset::ZERO, 0) }
+        Self::starting_at(Offset::ZERO)
     }
 
     /// A log without events whose first one gets that seq: for encoding events apart from their log.
     pub fn starting_at(offset: Offset) -> Self {
-        Self { parts: Vector::new(), tail: Segment::new(offset, 0) }
+        Self { parts: Vector::new(), tail: Segment::new(offset, 0), offered: None, untold: 0 }
     }
 
     /// Events held: the seq that the next one gets.
@@ -59,7 +64,7 @@ impl Log {
     /// Encodes an event at the end and gives its seq. `time` must be a safe integer.
     ///
     /// True after the call: a new segment was begun for it, so that a caller who keeps states per
-    /// segment can take one.
+    /// segment can take one. Of segments that were [offered](Self::offer) one is told in each 1 MiB.
     pub fn push(&mut self, draft: &Draft<'_>, time: i64) -> (Seq, bool) {
         let (event, fresh) = self.put(draft, draft.max_len(), time);
         (event.seq(), fresh)
@@ -69,13 +74,67 @@ impl Log {
     #[inline]
     pub fn put(&mut self, draft: &Draft<'_>, max_len: usize, time: i64) -> (Event<'_>, bool) {
         debug_assert!(is_time(time));
-        let need = max_len + 1;
-        let fresh = self.tail.room() < need;
-        if fresh {
-            let next = (self.tail.capacity() * 2).clamp(SEGMENT_MIN, SEGMENT_MAX).max(need);
-            self.seal(next);
+        if self.offered.is_some()
+            && let Some((line, fresh)) = self.offered_line(draft, time)
+        {
+            return (self.tail.take_over(draft, line), fresh);
         }
+        let need = max_len + 1;
+        let fresh = self.tail.room() < need && self.make_room(need);
         (self.tail.push(draft, time), fresh)
+    }
+
+    /// Offers a text: of the events that come next, those whose drafts were read from its lines, from the first one on
+    /// without a gap, are taken over where they stand, if they would be encoded to the same. All others are encoded,
+    /// and so is what follows them until another text is offered.
+    ///
+    /// The log keeps a text if no more than an eighth of its memory is beside the lines that were taken; lines of one
+    /// that is not worth its keeping are copied. The offer stands until it is [withdrawn](Self::withdraw).
+    pub fn offer(&mut self, text: &Arc<String>) {
+        self.withdraw();
+        // Places in a segment have 32 bits.
+        self.offered = u32::try_from(text.len()).is_ok().then(|| Arc::clone(text));
+    }
+
+    /// Ends an offer. What was taken so far is kept.
+    pub fn withdraw(&mut self) {
+        if self.offered.take().is_some() {
+            self.tail.settle();
+        }
+    }
+
+    /// The line of an event that is to be taken over, and whether a segment was begun for it that is to be told.
+    #[inline(never)]
+    fn offered_line<'d>(&mut self, draft: &Draft<'d>, time: i64) -> Option<(Line<'d>, bool)> {
+        let text = self.offered.as_ref()?;
+        let line = draft.line_at(self.len().next(), time)?;
+        if self.tail.is_followed_by(line) {
+            return Some((line, false));
+        }
+        if !stands_at(text, 0, line.text()) {
+            return None;
+        }
+        let text = Arc::clone(text);
+        self.untold += self.tail.bytes();
+        let fresh = self.untold >= SEGMENT_MAX;
+        if fresh {
+            self.untold = 0;
+        }
+        self.seal(0);
+        self.tail = Segment::sharing(self.len(), text);
+        Some((line, fresh))
+    }
+
+    /// Sees to it that so many bytes fit into the tail; true if it is a new one.
+    fn make_room(&mut self, need: usize) -> bool {
+        let next = self.tail.next_capacity().clamp(SEGMENT_MIN, SEGMENT_MAX);
+        let whole = self.tail.bytes() + need;
+        if whole <= SEGMENT_MAX && self.tail.leave_text(next.max(whole)) {
+            return false;
+        }
+        self.seal(next.max(need));
+        self.untold = 0;
+        true
     }
 
     /// The exact length of the line that a draft would get, in bytes.
@@ -172,7 +231,7 @@ impl Log {
         if length > self.tail.first() {
             self.seal(0);
         }
-        let mut child = Self { parts: self.parts.clone(), tail: Segment::new(self.len(), 0) };
+        let mut child = Self { parts: self.parts.clone(), ..Self::starting_at(self.len()) };
         child.truncate(length);
         child
     }

@@ -15,6 +15,7 @@ mod listing;
 #[allow(clippy::module_inception)]
 mod log;
 mod segment;
+mod segment_text;
 mod seq;
 mod session_id;
 mod types;

@@ -1,8 +1,11 @@
-//! A run of encoded events in one allocation.
+//! A run of encoded events in one text.
 
-use super::draft::Draft;
+use std::sync::Arc;
+
+use super::draft::{Draft, Line};
 use super::event::{Event, Meta};
-use super::seq::Offset;
+use super::segment_text::SegmentText;
+use super::seq::{Offset, Seq};
 use super::types::{HeldTypes, TypeSet};
 
 /// Lines of consecutive events, each ended by `\n`, with an index. A log appends to an open segment;
@@ -10,14 +13,23 @@ use super::types::{HeldTypes, TypeSet};
 #[derive(Debug)]
 pub(super) struct Segment {
     first: Offset,
-    text: String,
+    text: SegmentText,
     index: Vec<Meta>,
     types: HeldTypes,
 }
 
 impl Segment {
     pub(super) fn new(first: Offset, capacity: usize) -> Self {
-        Self { first, text: String::with_capacity(capacity), index: Vec::new(), types: HeldTypes::default() }
+        Self::of(first, SegmentText::new(capacity))
+    }
+
+    /// One whose lines lie in that text already, and are [taken over](Self::take_over) from its front.
+    pub(super) fn sharing(first: Offset, text: Arc<String>) -> Self {
+        Self::of(first, SegmentText::sharing(text))
+    }
+
+    fn of(first: Offset, text: SegmentText) -> Self {
+        Self { first, text, index: Vec::new(), types: HeldTypes::default() }
     }
 
     /// Events held.
@@ -33,57 +45,98 @@ impl Segment {
         self.first
     }
 
-    pub(super) fn capacity(&self) -> usize {
-        self.text.capacity()
+    /// Bytes for the segment behind this one: twice as many where lines were written, so that few are needed, and as
+    /// many as there are where they were taken over, as nothing may follow them.
+    pub(super) fn next_capacity(&self) -> usize {
+        match &self.text {
+            SegmentText::Own(text) => text.capacity() * 2,
+            SegmentText::Shared { used, .. } => *used,
+        }
+    }
+
+    /// Bytes of lines.
+    pub(super) fn bytes(&self) -> usize {
+        self.text.len()
     }
 
     /// Bytes that fit without moving the text.
+    #[inline]
     pub(super) fn room(&self) -> usize {
-        self.text.capacity() - self.text.len()
+        self.text.room()
     }
 
     /// Bytes claimed: text, index and names of types.
     pub(super) fn footprint(&self) -> usize {
-        self.text.capacity() + self.index.capacity() * size_of::<Meta>() + self.types.footprint()
+        self.text.footprint() + self.index.capacity() * size_of::<Meta>() + self.types.footprint()
     }
 
+    /// The seq that the next event gets.
+    #[inline]
+    fn next_seq(&self) -> Seq {
+        self.first.plus(u64::from(self.len())).next()
+    }
+
+    #[inline]
     pub(super) fn push(&mut self, draft: &Draft<'_>, time: i64) -> Event<'_> {
-        let seq = self.first.plus(u64::from(self.len())).next();
-        let start = self.text.len();
-        let encoded = draft.encode(seq, time, &mut self.text);
-        self.text.push('\n');
-        let end = start + encoded.end;
-        let meta = Meta {
-            end: end as u32,
-            data_start: encoded.data_start as u32,
-            data_end: encoded.data_end as u32,
-            kind: draft.kind,
-            place: encoded.place as u8,
-        };
-        self.index.push(meta);
-        self.types.note(draft.kind, draft.type_text);
-        Event::new(self.text.get(start..end).unwrap_or(""), meta, seq)
-    }
-
-    /// First byte of the line at `at`, or the end of the text.
-    fn line_start(&self, at: u32) -> usize {
-        match at.checked_sub(1) {
-            None => 0,
-            Some(before) => {
-                self.index.get(before as usize).map_or(self.text.len(), |meta| meta.end as usize + 1)
+        let seq = self.next_seq();
+        match self.text {
+            SegmentText::Own(ref mut text) => {
+                let start = text.len();
+                let meta = Meta::of(draft, start, draft.encode(seq, time, text));
+                text.push('\n');
+                self.index.push(meta);
+                self.types.note(draft.kind, draft.type_text);
+                Event::new(text.get(start..meta.end as usize).unwrap_or(""), meta, seq)
             }
+            SegmentText::Shared { .. } => self.push_behind_shared(draft, time),
         }
     }
 
+    /// An event whose line is not in the text ends the sharing.
+    #[cold]
+    fn push_behind_shared(&mut self, draft: &Draft<'_>, time: i64) -> Event<'_> {
+        self.text.own(0);
+        self.push(draft, time)
+    }
+
+    /// Whether the line stands next in the text, to be taken over.
+    #[inline]
+    pub(super) fn is_followed_by(&self, line: Line<'_>) -> bool {
+        self.text.is_followed_by(line.text())
+    }
+
+    /// Takes an event whose line [stands next](Self::is_followed_by).
+    #[inline]
+    pub(super) fn take_over(&mut self, draft: &Draft<'_>, line: Line<'_>) -> Event<'_> {
+        let (seq, start) = (self.next_seq(), self.text.len());
+        let meta = Meta::of(draft, start, draft.within(line.text()));
+        self.text.take(line.text());
+        self.index.push(meta);
+        self.types.note(draft.kind, draft.type_text);
+        Event::new(self.text.get(start, meta.end as usize).unwrap_or(""), meta, seq)
+    }
+
+    /// First byte of the line at `at`, or the end of the last one.
+    fn line_start(&self, at: u32) -> usize {
+        let before =
+            at.checked_sub(1).and_then(|before| self.index.get(before as usize).or(self.index.last()));
+        before.map_or(0, |meta| meta.end as usize + 1)
+    }
+
+    #[inline]
     pub(super) fn event(&self, at: u32) -> Option<Event<'_>> {
         let meta = *self.index.get(at as usize)?;
-        let line = self.text.get(self.line_start(at)..meta.end as usize)?;
+        let start = match at.checked_sub(1) {
+            None => 0,
+            Some(before) => self.index.get(before as usize)?.end as usize + 1,
+        };
+        let line = self.text.get(start, meta.end as usize)?;
         Some(Event::new(line, meta, self.first.plus(u64::from(at)).next()))
     }
 
     /// The lines of events `from..to`, each with its line end.
     pub(super) fn lines(&self, from: u32, to: u32) -> &str {
-        self.text.get(self.line_start(from)..self.line_start(to)).unwrap_or("")
+        self.text.get(self.line_start(from), self.line_start(to)).unwrap_or("")
     }
 
     pub(super) fn truncate(&mut self, count: u32) {
@@ -92,8 +145,27 @@ impl Segment {
         self.index.truncate(count as usize);
     }
 
+    /// Makes a text that is kept for a small part of it the segment's own, with room for so many bytes; false if the
+    /// text is worth its keeping, or is the segment's own.
+    pub(super) fn leave_text(&mut self, capacity: usize) -> bool {
+        let leaves = matches!(self.text, SegmentText::Shared { .. }) && !self.text.is_worth_sharing();
+        if leaves {
+            self.text.own(capacity);
+        }
+        leaves
+    }
+
+    /// No more lines are taken over: gives back what was claimed for them.
+    pub(super) fn settle(&mut self) {
+        if let SegmentText::Shared { .. } = self.text {
+            self.text.spare();
+            self.index.shrink_to_fit();
+        }
+    }
+
+    /// Gives back what is claimed and not used.
     pub(super) fn shrink(&mut self) {
-        self.text.shrink_to_fit();
+        self.text.shrink();
         self.index.shrink_to_fit();
         self.types.shrink();
     }

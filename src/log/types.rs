@@ -36,6 +36,7 @@ impl HeldTypes {
     /// So many names are kept: memory and the work of an append stay bounded.
     const MOST: usize = 16;
 
+    #[inline]
     pub(super) fn note(&mut self, kind: Kind, text: JsonStr<'_>) {
         if !goes_by_name(kind) {
             self.kinds.add(kind);

@@ -249,6 +249,16 @@ impl History {
         self.admit(candidate, time, Relate::Note, rules, None).map(|(seq, _)| seq)
     }
 
+    /// Offers a text to the log, for events whose lines stand in it: see [`Log::offer`].
+    pub fn offer(&mut self, text: &Arc<String>) {
+        self.log.offer(text);
+    }
+
+    /// Ends an offer.
+    pub fn withdraw(&mut self) {
+        self.log.withdraw();
+    }
+
     /// The projections after the first `at` events. The cost follows the events since the nearest
     /// checkpoint, not the log.
     pub fn view_at(&self, at: Offset) -> View {

@@ -3,6 +3,8 @@
 
 pub mod store;
 
+use std::sync::Arc;
+
 use sessiond::disk::damage::{Refused, TooLow, Verdict};
 use sessiond::disk::paths::Encoding;
 use sessiond::disk::read::{ReadLimits, Scan, Sink, StoredEvent, read_log};
@@ -13,6 +15,8 @@ use sessiond::session::{Candidate, History, Limits, Refusal, Rules, Vocabulary};
 #[derive(Default)]
 pub struct Loader {
     pub history: History,
+    /// Copies every line, instead of keeping the texts that were read.
+    pub copies: bool,
     vocabulary: Vocabulary,
     limits: Limits,
 }
@@ -36,6 +40,16 @@ impl Sink for Loader {
             self.history.admit_stored(&candidate, event.time, rules).map_err(|error| refused(&error))?;
         assert_eq!(seq, event.seq);
         Ok(())
+    }
+
+    fn offer(&mut self, text: &Arc<String>) {
+        if !self.copies {
+            self.history.offer(text);
+        }
+    }
+
+    fn withdraw(&mut self) {
+        self.history.withdraw();
     }
 
     fn event_at(&self, seq: Seq) -> Option<Event<'_>> {
@@ -93,7 +107,7 @@ pub fn load(bytes: &[u8], encoding: Encoding) -> Result<Loaded, (String, String)
     if let Some(problem) = scan.failure() {
         return Err((problem.class().to_owned(), problem.to_string()));
     }
-    let Loader { mut history, vocabulary, limits } = loader;
+    let Loader { mut history, vocabulary, limits, .. } = loader;
     let closers = history
         .close_turn(None, Rules { vocabulary: &vocabulary, limits: &limits })
         .map_err(|refusal| (String::new(), refusal.to_string()))?;

@@ -1,5 +1,7 @@
 //! What takes the events of a log that is read: the one validator, on the way from disk to memory.
 
+use std::sync::Arc;
+
 use crate::disk::damage::{Refused, TooLow, Verdict};
 use crate::disk::read::{Sink, StoredEvent};
 use crate::log::{Event, Kind, Log, Offset, Seq};
@@ -107,6 +109,16 @@ impl Sink for Keeper<'_> {
             }
             Err(refusal) => Err(refused(&refusal)),
         }
+    }
+
+    fn offer(&mut self, text: &Arc<String>) {
+        if self.beyond.is_none() {
+            self.history.offer(text);
+        }
+    }
+
+    fn withdraw(&mut self) {
+        self.history.withdraw();
     }
 
     fn event_at(&self, seq: Seq) -> Option<Event<'_>> {
