@@ -177,8 +177,8 @@ pub(super) struct BatchReader<'s> {
 
 impl<'s> BatchReader<'s> {
     /// Reads the lines in `at..len` of a log. One may have up to `max_line` bytes, its line end not counted.
-    pub(super) fn new(source: &'s dyn ReadAt, at: u64, len: u64, max_line: usize) -> Self {
-        Self { source, max_line, at, len, rest: Vec::new(), failed: None, scratch: Scratch::default() }
+    pub(super) fn new(source: &'s dyn ReadAt, at: u64, len: u64, max_line: usize, scratch: Scratch) -> Self {
+        Self { source, max_line, at, len, rest: Vec::new(), failed: None, scratch }
     }
 
     /// Bytes that are not read yet.

@@ -12,7 +12,7 @@ use super::fs::{File, ReadAt};
 use super::paths::Encoding;
 use super::read_plain::read_plain;
 use super::read_zstd::read_zstd;
-use crate::json::{Checks, Json};
+use crate::json::{Checks, Json, Parts};
 use crate::log::{Draft, Event, Header, Offset, Seq};
 
 /// How much one record may hold.
@@ -51,7 +51,8 @@ pub struct StoredEvent<'a> {
     pub time: i64,
     /// The rest, in today's shape.
     pub draft: &'a Draft<'a>,
-    /// What the scanner said, counted as for a whole event: there is no fault, and depth counts the envelope.
+    /// What the scanner said, counted as for a whole event: there is no fault, and depth counts the envelope; the places
+    /// are of [`Sink::parts`].
     pub checks: Checks,
     /// The row that it comes from, as it stands in the log.
     pub row: Json<'a>,
@@ -70,6 +71,11 @@ pub trait Sink {
     fn header(&mut self, header: &Header, inherited: Offset) -> Result<(), Refused> {
         let _ = (header, inherited);
         Ok(())
+    }
+
+    /// What the scan is to look for in the lines of events.
+    fn parts(&self) -> Parts {
+        Parts::default()
     }
 
     /// Validates and takes the next event.

@@ -6,6 +6,7 @@ use super::fs::{ReadAt, read_full};
 use super::read::{ReadLimits, Scan, Sink};
 use super::read_ahead::each_batch;
 use super::rows::{self, Rows};
+use crate::json::Scratch;
 
 pub(super) fn read_plain(
     source: &dyn ReadAt,
@@ -14,10 +15,11 @@ pub(super) fn read_plain(
     sink: &mut dyn Sink,
 ) -> Result<Scan, ReadError> {
     let header = read_header_line(source, len, limits.max_line)?;
+    let scratch = Scratch::looking_for(sink.parts());
     let mut rows = rows::open(&header, sink)?;
     let base = header.len() as u64 + 1;
     let mut next = Next::End(base);
-    let mut reader = BatchReader::new(source, base, len, limits.max_line);
+    let mut reader = BatchReader::new(source, base, len, limits.max_line, scratch);
     each_batch(&mut reader, &mut |batch| {
         rows.batch(batch);
         next = batch.next();

@@ -7,7 +7,7 @@ use crate::log::{ChunkRow, Draft, EnvelopeError, Kind, Row, Seq, decode_row, rea
 /// What a sound line holds.
 pub(super) enum Record<'a> {
     /// An event; its seq is told apart from the rest, as it decides before the envelope does.
-    Event { seq: Option<Seq>, rest: Result<(i64, Draft<'a>), EnvelopeError>, row: Json<'a>, depth: u32 },
+    Event { seq: Option<Seq>, rest: Result<(i64, Draft<'a>), EnvelopeError>, row: Json<'a>, checks: Checks },
     /// A packed row.
     Chunks { chunks: ChunkRow<'a>, row: Json<'a>, depth: u32 },
 }
@@ -42,19 +42,18 @@ pub(super) fn record(row: Json<'_>, checks: Checks) -> Result<Record<'_>, Damage
     if let Some(fault) = fault {
         return Err(Damage::Lossy(fault.kind));
     }
-    // The envelope is one level around the payload.
-    let depth = depth.saturating_sub(1).max(1);
     let read = read_event(row, loose);
     if let Ok((seq, time, draft)) = read
         && !may_be_tag(&draft)
     {
-        return Ok(Record::Event { seq: Some(seq), rest: Ok((time, draft)), row, depth });
+        return Ok(Record::Event { seq: Some(seq), rest: Ok((time, draft)), row, checks });
     }
     match decode_row(row, loose)? {
-        Row::Chunks(chunks) => Ok(Record::Chunks { chunks, row, depth }),
+        // The envelope is one level around the payloads.
+        Row::Chunks(chunks) => Ok(Record::Chunks { chunks, row, depth: depth.saturating_sub(1).max(1) }),
         Row::Event(row) => {
             let seq = row.get("seq").and_then(Json::as_safe_uint).and_then(Seq::new);
-            Ok(Record::Event { seq, rest: read.map(|(_, time, draft)| (time, draft)), row, depth })
+            Ok(Record::Event { seq, rest: read.map(|(_, time, draft)| (time, draft)), row, checks })
         }
     }
 }

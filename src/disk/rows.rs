@@ -206,8 +206,8 @@ impl Rows<'_> {
         let seq = self.events.next();
         let taken = match record {
             Record::Chunks { chunks, row, depth } => self.take_chunks(chunks, *row, *depth, place, line),
-            Record::Event { rest: Ok((time, draft)), row, depth, .. } => {
-                self.take_event(seq, *time, draft, *row, *depth, place, line).map(|()| 1)
+            Record::Event { rest: Ok((time, draft)), row, checks, .. } => {
+                self.take_event(seq, *time, draft, *row, *checks, place, line).map(|()| 1)
             }
             Record::Event { rest: Err(error), .. } => Err(Damage::Envelope(error.clone())),
         };
@@ -250,12 +250,11 @@ impl Rows<'_> {
         time: i64,
         draft: &Draft<'_>,
         row: Json<'_>,
-        depth: u32,
+        mut checks: Checks,
         place: Place,
         line: &[u8],
     ) -> Result<(), Damage> {
         let mut draft = *draft;
-        let mut checks = Checks { loose: draft.loose, depth: depth.saturating_add(1), ..Checks::default() };
         let expanded = draft.sources.and_then(|sources| ranges::expand(sources, seq, max_expanded(line)));
         if let Some(sources) = &expanded {
             (draft.sources, draft.line) = (Some(Json::from_verified(sources)), None);

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::disk::damage::{Refused, TooLow, Verdict};
 use crate::disk::read::{Sink, StoredEvent};
+use crate::json::Parts;
 use crate::log::{Event, Kind, Log, Offset, Seq};
 use crate::session::{Candidate, History, Refusal, Rules};
-use crate::view::{closers, open_turn};
+use crate::view::{PARTS_OF_LINE, closers, open_turn};
 
 /// Whether a file's lines are the very lines of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,10 @@ impl<'r> Keeper<'r> {
 }
 
 impl Sink for Keeper<'_> {
+    fn parts(&self) -> Parts {
+        PARTS_OF_LINE
+    }
+
     fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused> {
         if let Some(log) = &mut self.beyond {
             log.push(event.draft, event.time);
