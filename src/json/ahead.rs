@@ -1,14 +1,14 @@
 //! Texts that are scanned before they are walked: their outlines side by side in one buffer.
 
 use super::form::Kin;
-use super::outline::Entry;
+use super::outline::Outline;
 use super::scan::{Checks, Scratch};
 use super::text::Json;
 
 /// The outlines of texts that were scanned one after the other, where a [`Scratch`] keeps the last one's only.
 #[derive(Default)]
 pub struct Outlines {
-    entries: Vec<Entry>,
+    outline: Outline,
 }
 
 /// What the scan of one text said, and where its outline is kept.
@@ -22,29 +22,27 @@ pub struct Scanned {
 impl Outlines {
     /// Forgets all, and keeps the memory.
     pub fn clear(&mut self) {
-        self.entries.clear();
+        self.outline.clear();
     }
 
     /// Gives back memory that extreme texts have claimed: beyond room for so many values.
     pub fn trim(&mut self, keep: usize) {
-        self.clear();
-        self.entries.shrink_to(keep);
+        self.outline.trim(keep);
     }
 
     /// Scans a text and keeps its outline. None for what is no JSON, and for what has more values than an outline
     /// notes: that is to be scanned where it is walked.
     pub fn scan(&mut self, text: &str, scratch: &mut Scratch) -> Option<Scanned> {
-        let (value, checks) = scratch.scan_alike(text, Kin::opening(text)).ok()?;
-        let first = self.entries.len();
-        self.entries.extend_from_slice(value.outline());
-        let end = self.entries.len();
+        let first = self.outline.next() as usize;
+        let checks = scratch.scan_behind(text, Kin::opening(text), &mut self.outline)?;
+        let end = self.outline.next() as usize;
         (first < end).then_some(Scanned { checks, first, end })
     }
 
     /// What [`Scratch::scan`] would give of that very text.
     #[inline]
     pub fn value<'a>(&'a self, text: &'a str, scanned: &Scanned) -> Option<(Json<'a>, Checks)> {
-        let value = Json::outlined(text, self.entries.get(scanned.first..scanned.end)?)?;
+        let value = Json::outlined(text, self.outline.part(scanned.first..scanned.end)?)?;
         Some((value, scanned.checks))
     }
 }

@@ -80,7 +80,8 @@ impl Forms {
         Self { sets: Vec::new(), parts }
     }
 
-    /// Takes a text of a known form from the front of a longer one: notes its values, and says where it ends.
+    /// Takes a text of a known form from the front of a longer one: notes its values behind what is noted, and says where it
+    /// ends.
     #[inline]
     pub(super) fn read(&mut self, kin: Kin, text: &str, outline: &mut Outline) -> Option<(usize, Checks)> {
         self.sets.get_mut(kin.set())?.read(kin, text, outline)
@@ -235,19 +236,20 @@ impl Form {
         }
         at.literal(self.text.get(from..)?).ok()?;
         self.is_of_use = true;
-        outline.refill(&self.entries);
+        let first = outline.append(&self.entries);
+        // Values between two varying ones move alike, and the second's beginning with them.
         for (varying, shift) in self.varying.iter().zip(shifts.get(1..).unwrap_or_default()) {
             if *shift != 0 {
-                outline.shift(varying.at + 1..varying.until, *shift);
+                outline.shift(first + varying.at + 1..first + varying.until, *shift);
             }
         }
         for End { at, end, behind } in &self.ends {
-            outline.end_at(*at, end.wrapping_add(shifts.get(*behind).copied().unwrap_or(0)));
+            outline.end_at(first + at, end.wrapping_add(shifts.get(*behind).copied().unwrap_or(0)));
         }
         if bent != 0 {
             for (place, varying) in self.varying.iter().rev().enumerate() {
                 if bent >> place & 1 != 0 {
-                    outline.bend(varying.at);
+                    outline.bend(first + varying.at);
                 }
             }
         }

@@ -129,11 +129,23 @@ impl Outline {
         !self.full
     }
 
-    /// Forgets all, and notes these values, at most as many as there may be.
+    /// Notes these values behind what is noted; where the first is.
     #[inline(always)]
-    pub(super) fn refill(&mut self, entries: &[Entry]) {
-        self.clear();
+    pub(super) fn append(&mut self, entries: &[Entry]) -> usize {
+        let first = self.entries.len();
         self.entries.extend_from_slice(entries);
+        first
+    }
+
+    /// Forgets what was noted from there on.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.entries.truncate(len);
+    }
+
+    /// Some of what is noted.
+    #[inline(always)]
+    pub(super) fn part(&self, values: Range<usize>) -> Option<&[Entry]> {
+        self.entries.get(values)
     }
 
     /// Those values are so many bytes further on.

@@ -67,23 +67,40 @@ impl Scratch {
 
     /// The same for a text that is likely spelt as others of its kin: where it is, that costs less.
     pub fn scan_alike<'a>(&'a mut self, text: &'a str, kin: Kin) -> Result<(Json<'a>, Checks), SyntaxError> {
+        self.outline.clear();
         let (value, checks) = match self.forms.read(kin, text, &mut self.outline) {
             Some((end, checks)) if end == text.len() => (Json::NULL, checks),
-            _ => {
-                let (value, checks) = self.check(text)?;
-                if value.text().len() == text.len() {
-                    self.forms.learn(kin, text, self.outline.whole(), checks);
-                }
-                (value, checks)
-            }
+            _ => self.scan_and_learn(text, kin)?,
         };
         Ok((Json::outlined(text, self.outline.whole()).unwrap_or(value), checks))
+    }
+
+    /// The same, with the outline behind others; none of a text with more values than one notes.
+    pub(super) fn scan_behind(&mut self, text: &str, kin: Kin, outlines: &mut Outline) -> Option<Checks> {
+        let before = outlines.next() as usize;
+        match self.forms.read(kin, text, outlines) {
+            Some((end, checks)) if end == text.len() => return Some(checks),
+            Some(_) => outlines.truncate(before),
+            None => {}
+        }
+        let (_, checks) = self.scan_and_learn(text, kin).ok()?;
+        outlines.append(self.outline.whole());
+        Some(checks)
+    }
+
+    fn scan_and_learn<'a>(&mut self, text: &'a str, kin: Kin) -> Result<(Json<'a>, Checks), SyntaxError> {
+        let (value, checks) = self.check(text)?;
+        if value.text().len() == text.len() {
+            self.forms.learn(kin, text, self.outline.whole(), checks);
+        }
+        Ok((value, checks))
     }
 
     /// Takes the value at the front of a text, likely spelt as others of its kin, and says where it ends. None for what
     /// is no value, and for one with more values in it than an outline notes.
     #[inline]
     pub(super) fn note_first(&mut self, text: &str, kin: Kin) -> Option<(usize, Checks)> {
+        self.outline.clear();
         if let Some(read) = self.forms.read(kin, text, &mut self.outline) {
             return Some(read);
         }
