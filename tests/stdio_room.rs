@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use rustix::io::ioctl_fionbio;
 use sessiond::stdio::{
-    Drained, Filled, Frame, Input, Lines, Output, Ready, StderrLog, WakeFd, Watch, take_stdio, wait,
-    wake_pair,
+    Drained, Filled, Frame, Input, Lines, Output, Ready, StderrLog, WakeFd, take_stdio, wait, wake_pair,
 };
 
 /// Set for the child that gives its stdio away: nobody else's test run should lose it.
@@ -280,9 +279,9 @@ fn a_reader_that_goes_away_closes_the_output_and_wakes_the_owner() {
 }
 
 #[test]
-fn a_set_tells_what_a_poll_of_its_descriptors_does() {
+fn a_wait_tells_what_is_so() {
     within_a_minute(|| {
-        // A file cannot be in a set; it is ready all the time, and polled.
+        // A file is ready all the time.
         for file in [false, true] {
             let (reader, writer) = pipe().unwrap();
             let (output, out_reader, wake) = output_to_pipe(1 << 20);
@@ -290,38 +289,26 @@ fn a_set_tells_what_a_poll_of_its_descriptors_does() {
                 true => Input::new(std::fs::File::open("/dev/null").unwrap().into()),
                 false => Input::new(reader.into()),
             };
-            let (in_fd, out_fd) = (input.poll_fd().unwrap(), output.poll_fd().unwrap());
-            let watch = Watch::new(in_fd, &wake, out_fd);
-            let both = || {
-                let polled = wait(Some(in_fd), &wake, Some(out_fd), Some(Duration::ZERO)).unwrap();
-                let told = watch.wait(in_fd, &wake, out_fd, Some(Duration::ZERO)).unwrap();
-                assert_eq!(told, polled);
-                told
-            };
-            assert_eq!(both(), Ready { input: file, ..Ready::default() });
+            let told = || wait(input.poll_fd(), &wake, output.poll_fd(), Some(Duration::ZERO)).unwrap();
+            assert_eq!(told(), Ready { input: file, ..Ready::default() });
             (&writer).write_all(b"line").unwrap();
-            assert_eq!(both(), Ready { input: true, ..Ready::default() });
+            assert_eq!(told(), Ready { input: true, ..Ready::default() });
             drop(out_reader);
-            assert_eq!(both(), Ready { input: true, output_gone: true, ..Ready::default() });
+            assert_eq!(told(), Ready { input: true, output_gone: true, ..Ready::default() });
             drop(writer); // what was written is still there, and then the end
-            assert_eq!(both(), Ready { input: true, output_gone: true, ..Ready::default() });
+            assert_eq!(told(), Ready { input: true, output_gone: true, ..Ready::default() });
         }
         let (reader, writer) = pipe().unwrap();
         let (output, _out_reader, _) = output_to_pipe(1 << 20);
         let (waker, wake) = wake_pair().unwrap();
         let input = Input::new(reader.into());
-        let (in_fd, out_fd) = (input.poll_fd().unwrap(), output.poll_fd().unwrap());
-        let watch = Watch::new(in_fd, &wake, out_fd);
+        let told = |timeout| wait(input.poll_fd(), &wake, output.poll_fd(), timeout).unwrap();
         let later = thread::spawn(move || waker.wake());
-        let woken = Ready { wake: true, ..Ready::default() };
-        assert_eq!(watch.wait(in_fd, &wake, out_fd, None).unwrap(), woken);
+        assert_eq!(told(None), Ready { wake: true, ..Ready::default() });
         later.join().unwrap();
-        assert_eq!(watch.wait(in_fd, &wake, out_fd, Some(Duration::ZERO)).unwrap(), Ready::default());
+        assert_eq!(told(Some(Duration::ZERO)), Ready::default());
         drop(writer); // an end without bytes
-        assert_eq!(
-            watch.wait(in_fd, &wake, out_fd, None).unwrap(),
-            Ready { input: true, ..Ready::default() }
-        );
+        assert_eq!(told(None), Ready { input: true, ..Ready::default() });
     });
 }
 

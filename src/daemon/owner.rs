@@ -10,7 +10,7 @@ use crate::replay::{RecordError, Recorder};
 use crate::rpc::storage::Storage;
 use crate::rpc::{Server, Settings};
 use crate::stdio::{
-    Drained, Filled, Frame, Input, Lines, Output, Stdio, StdioError, WakeFd, Waker, Watch, wait, wake_pair,
+    Drained, Filled, Frame, Input, Lines, Output, Stdio, StdioError, WakeFd, Waker, wait, wake_pair,
 };
 
 /// How long an end waits for a client that does not read (PROTOCOL 1).
@@ -74,7 +74,6 @@ pub fn serve(
         given_up: false,
     };
     let mut input = Input::new(stdio.input);
-    let mut watch = None;
     let mut ended = false;
     let (mut eager, mut busy) = (Eager::default(), false);
     let mut patience = Patience::new(LAST_WORDS);
@@ -99,12 +98,7 @@ pub fn serve(
             Some(found) => Some(found),
             None => {
                 let wanted = if reads { input.poll_fd() } else { None };
-                let ready = match (wanted, owner.output.poll_fd()) {
-                    (Some(input), Some(output)) => watch
-                        .get_or_insert_with(|| Watch::new(input, &wake, output))
-                        .wait(input, &wake, output, pause)?,
-                    (input, output) => wait(input, &wake, output, pause)?,
-                };
+                let ready = wait(wanted, &wake, owner.output.poll_fd(), pause)?;
                 if ready.output_gone || owner.output.closed() || end_asked.is_set() {
                     break;
                 }

@@ -27,5 +27,5 @@ pub use lines::{Frame, Lines};
 pub use output::{Drained, Output};
 pub use protect::{Stdio, take_stdio};
 pub use stderr::StderrLog;
-pub use wait::{Ready, Watch, wait};
+pub use wait::{Ready, wait};
 pub use wake::{WakeFd, Waker, wake_pair};
