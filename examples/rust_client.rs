@@ -1,7 +1,7 @@
 //! Creates a session, appends a turn, forks it and replays the fork.
 //!
 //! ```sh
-//! cargo run --features client --example rust_client -- target/debug/sessiond serve --store memory:
+//! cargo run --features client --example rust_client -- target/release/sessiond serve --store memory:
 //! ```
 #![allow(clippy::print_stdout)]
 

@@ -204,3 +204,15 @@ fn the_table_of_flags_is_the_help_text() {
         .collect();
     assert_eq!(named, helped);
 }
+
+#[test]
+fn the_example_without_a_package_runs() {
+    let script = root().join("examples/native.py");
+    let daemon = [env!("CARGO_BIN_EXE_sessiond"), "serve", "--store", "memory:"];
+    let Ok(ran) = Command::new("python3").arg(script).args(daemon).output() else {
+        return eprintln!("python3 is not here: examples/native.py was not run");
+    };
+    let told = String::from_utf8(ran.stdout).unwrap();
+    assert!(ran.status.success(), "{told}{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(told.contains("committed at 1 with the id msg-"), "{told}");
+}

@@ -8,7 +8,7 @@ use crate::view::{RelationError, ShapeError, SurfaceError};
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Refusal {
     /// No live session of that id.
-    #[error("session {0:?} is not live; load it, or create it")]
+    #[error("session {0:?} is not live; load it if it is stored, else create it")]
     NotFound(String),
     /// The session was opened anew since.
     #[error("instance {instance:?} of session {id} is gone; read the session's current instance")]
