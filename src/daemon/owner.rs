@@ -88,6 +88,10 @@ pub fn serve(
             (true, _) => Some(TICK), // to see the end of an input that is not read now
             (false, _) => owner.unread.then_some(Duration::ZERO),
         };
+        let pause = match owner.output.go_on() {
+            true => pause,
+            false => Some(pause.map_or(TICK, |pause| pause.min(TICK))),
+        };
         // Not while anything is under way: no other thread's news is to be passed over.
         let at_rest = reads && !ended && pause.is_none() && owner.server.is_idle();
         let found = match busy && at_rest && eager.tries() {

@@ -6,8 +6,8 @@
 //! otherwise. [`take_stdio`] puts the protocol's descriptors where no other code can write to them, and
 //! [`StderrLog`] keeps logging from ever blocking the owner.
 //!
-//! Absent on purpose: JSON, methods and sessions; changing `O_NONBLOCK` (the flag belongs to the open file,
-//! which the client may share); async I/O on fd 0 and 1 (measured at 0.01 to 0.4 of this loop's rate).
+//! Absent on purpose: JSON, methods and sessions; changing `O_NONBLOCK` of the client's open files
+//! (it may share them); async I/O on fd 0 and 1 (measured at 0.01 to 0.4 of this loop's rate).
 
 mod error;
 mod fd;

@@ -94,6 +94,12 @@ impl Output {
         self.backlog.bytes() > self.backlog.bound()
     }
 
+    /// Tries again to start the thread, if that has failed. False while it fails: to be called again after a while.
+    pub fn go_on(&self) -> bool {
+        self.backlog.go_on();
+        !self.backlog.is_stalled()
+    }
+
     /// The bound.
     pub fn bound(&self) -> usize {
         self.backlog.bound()

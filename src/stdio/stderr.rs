@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::pipe::PIPE_BUF;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::fd;
@@ -124,12 +125,22 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Without a thread, what was logged waits for the next line, which tries again.
+    /// Without a thread, what goes without a wait is written here; the rest waits for the next line, which tries again.
     fn start(self: &Arc<Self>) {
         let thread = Arc::clone(self);
-        if thread::Builder::new().name("stderr".into()).spawn(move || thread.run()).is_err() {
-            self.lock().runs = false;
+        if thread::Builder::new().name("stderr".into()).spawn(move || thread.run()).is_ok() {
+            return;
         }
+        let mut state = self.lock();
+        state.runs = false;
+        let mut written = 0;
+        while let Some(rest) = state.pending.get(written..).filter(|rest| !rest.is_empty())
+            && fd::writable_now(self.fd.as_fd())
+            && let Ok(count) = fd::write(self.fd.as_fd(), rest.get(..PIPE_BUF).unwrap_or(rest))
+        {
+            written += count;
+        }
+        state.pending.drain(..written);
     }
 
     fn run(&self) {

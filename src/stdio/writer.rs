@@ -33,6 +33,8 @@ struct Shared {
     /// Bytes in the queue and in the thread's hands. Goes up and to zero under the lock.
     bytes: AtomicUsize,
     closed: AtomicBool,
+    /// No thread could be started for what is queued.
+    stalled: AtomicBool,
     state: Mutex<State>,
     /// There is work, or it is time to stop.
     work: Condvar,
@@ -44,7 +46,7 @@ struct Shared {
 struct State {
     queue: VecDeque<Piece>,
     spares: Vec<Vec<u8>>,
-    /// There is a thread: as long as there is anything in the queue, and a while longer.
+    /// There is a thread: as long as there is anything in the queue, and a while longer, unless none can be started.
     runs: bool,
     stop: bool,
 }
@@ -66,6 +68,7 @@ impl Backlog {
             waker,
             bytes: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            stalled: AtomicBool::new(false),
             state: Mutex::default(),
             work: Condvar::new(),
             empty: Condvar::new(),
@@ -97,6 +100,18 @@ impl Backlog {
         self.0.push(lines, from);
     }
 
+    /// Whether bytes wait because no thread could be started.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.0.stalled.load(Ordering::Acquire)
+    }
+
+    /// Tries again what could not be started.
+    pub(super) fn go_on(&self) {
+        if self.is_stalled() && !std::mem::replace(&mut self.0.lock().runs, true) {
+            self.0.start();
+        }
+    }
+
     /// Another way into the queue; it does not keep the thread from ending.
     pub(super) fn way_in(&self) -> WayIn {
         WayIn(Arc::clone(&self.0))
@@ -104,6 +119,7 @@ impl Backlog {
 
     /// Waits until nothing is left or writing has failed; the bytes left.
     pub(super) fn wait_empty(&self, timeout: Duration) -> usize {
+        self.go_on();
         let deadline = Instant::now().checked_add(timeout);
         let mut state = self.0.lock();
         while self.bytes() > 0 && !self.closed() {
@@ -170,9 +186,12 @@ impl Shared {
     fn start(self: &Arc<Self>) {
         let thread = Arc::clone(self);
         let started = thread::Builder::new().name("stdout".into()).spawn(move || thread.run());
+        let was_stalled = self.stalled.swap(started.is_err(), Ordering::AcqRel);
         if let Err(error) = started {
-            tracing::error!(%error, "cannot start the thread that writes to stdout");
-            self.fail(Errno::AGAIN);
+            self.lock().runs = false;
+            if !was_stalled {
+                tracing::error!(%error, "cannot start the thread that writes to stdout; it is tried again");
+            }
         }
     }
 
