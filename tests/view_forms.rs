@@ -210,3 +210,30 @@ fn texts_of_a_form_are_judged_each_by_itself() {
         [None, None, None, Some("MESSAGE_NO_ID"), Some("MESSAGE_TOOL_CALL_ID"), Some("MESSAGE_TOOL_SOURCE")];
     assert_eq!(classes, expected);
 }
+
+#[test]
+fn what_a_judgement_asks_for_is_judged_in_each_text() {
+    let message = |role: &str, kind: &str, model: &str| {
+        format!(
+            "{{\"turn\":1,\"step\":1,\"message\":{{\"id\":\"m\",\"role\":\"{role}\",\"content\":[],\"source\":{{\"kind\":\"{kind}\",\
+             \"provider\":\"p\",\"model\":\"{model}\"}}}}}}"
+        )
+    };
+    // The role and the source differ before a sound text is met, and after.
+    let texts = [
+        ("assistant", "model", "a"),
+        ("user", "model", "b"),
+        ("assistant", "user", "c"),
+        ("assistant", "model", "d"),
+        ("user", "model", "e"),
+        ("assistant", "tool", "f"),
+        ("assistant", "model", ""),
+        ("assistant", "model", "g"),
+    ];
+    let texts =
+        texts.map(|(role, kind, model)| ("\"assistant/message\"".to_owned(), message(role, kind, model)));
+    assert!(judge(PARTS, &texts, payload_draft) > 3);
+    // Learnt last from a sound text, so that a judgement is kept if any is.
+    let again: Vec<_> = texts.iter().rev().chain(&texts).cloned().collect();
+    assert!(judge(PARTS, &again, payload_draft) > 8);
+}
