@@ -213,27 +213,19 @@ fn texts_of_a_form_are_judged_each_by_itself() {
 
 #[test]
 fn what_a_judgement_asks_for_is_judged_in_each_text() {
-    let message = |role: &str, kind: &str, model: &str| {
-        format!(
-            "{{\"turn\":1,\"step\":1,\"message\":{{\"id\":\"m\",\"role\":\"{role}\",\"content\":[],\"source\":{{\"kind\":\"{kind}\",\
-             \"provider\":\"p\",\"model\":\"{model}\"}}}}}}"
-        )
-    };
-    // The role and the source differ before a sound text is met, and after.
-    let texts = [
-        ("assistant", "model", "a"),
-        ("user", "model", "b"),
-        ("assistant", "user", "c"),
-        ("assistant", "model", "d"),
-        ("user", "model", "e"),
-        ("assistant", "tool", "f"),
-        ("assistant", "model", ""),
-        ("assistant", "model", "g"),
+    // Role, kind of the source, model. The form is learnt from the second, which is sound, and the third is of it.
+    let cases = [
+        [("user", "model", "a"), ("assistant", "model", "b"), ("user", "model", "c")],
+        [("assistant", "user", "a"), ("assistant", "model", "b"), ("assistant", "tool", "c")],
+        [("assistant", "model", ""), ("assistant", "model", "b"), ("assistant", "model", "")],
     ];
-    let texts =
-        texts.map(|(role, kind, model)| ("\"assistant/message\"".to_owned(), message(role, kind, model)));
-    assert!(judge(PARTS, &texts, payload_draft) > 3);
-    // Learnt last from a sound text, so that a judgement is kept if any is.
-    let again: Vec<_> = texts.iter().rev().chain(&texts).cloned().collect();
-    assert!(judge(PARTS, &again, payload_draft) > 8);
+    for case in cases {
+        let texts = case.map(|(role, kind, model)| {
+            let source = format!("{{\"kind\":\"{kind}\",\"provider\":\"p\",\"model\":\"{model}\"}}");
+            let message = format!("{{\"id\":\"m\",\"role\":\"{role}\",\"content\":[],\"source\":{source}}}");
+            let data = format!("{{\"turn\":1,\"step\":1,\"message\":{message}}}");
+            ("\"assistant/message\"".to_owned(), data)
+        });
+        assert_eq!(judge(PARTS, &texts, payload_draft), 1, "{case:?}");
+    }
 }
