@@ -46,13 +46,13 @@ fn output_to(fd: impl Into<OwnedFd>, bound: usize) -> (Output, WakeFd) {
 /// Hands over numbered lines in buffers of uneven sizes until at least `total` bytes; how many lines.
 fn hand_over_numbers(output: &mut Output, total: usize) -> usize {
     let (mut sent, mut number, mut round) = (0, 0, 0);
-    let mut buf = Vec::new();
+    let mut buf = String::new();
     while sent < total {
         round += 1;
         // From one line to some 100 KB, now and then a megabyte.
         let lines = if round % 50 == 0 { 20_000 } else { 1 + (round * 7919) % 2_000 };
         for _ in 0..lines {
-            writeln!(buf, "line {number} {}", "=".repeat(number % 90)).unwrap();
+            buf.push_str(&format!("line {number} {}\n", "=".repeat(number % 90)));
             number += 1;
         }
         sent += buf.len();
@@ -163,7 +163,7 @@ fn small_lines_to_a_reader_are_written_at_once() {
     let (mut output, mut reader, _wake) = output_to_pipe(1 << 20);
     for round in 0..1000 {
         let line = format!("answer {round}\n");
-        output.hand_over(&mut line.clone().into_bytes());
+        output.hand_over(&mut line.clone());
         assert_eq!(output.queued_bytes(), 0);
         let mut back = vec![0; line.len()];
         reader.read_exact(&mut back).unwrap();
@@ -208,9 +208,9 @@ fn a_slow_reader_gets_inline_and_queued_lines_in_order() {
                 }
             }
         });
-        let mut buf = Vec::new();
+        let mut buf = String::new();
         for number in 0..200_000 {
-            writeln!(buf, "line {number} {}", "=".repeat(number % 90)).unwrap();
+            buf.push_str(&format!("line {number} {}\n", "=".repeat(number % 90)));
             if number % 13 == 0 {
                 output.hand_over(&mut buf);
             }
@@ -261,11 +261,11 @@ fn a_reader_that_goes_away_closes_the_output_and_wakes_the_owner() {
         let (mut output, reader, wake) = output_to_pipe(1 << 20);
         drop(reader);
         assert!(wait(None, &wake, output.poll_fd(), Some(LONG)).unwrap().output_gone);
-        output.hand_over(&mut b"to nobody\n".to_vec());
+        output.hand_over(&mut "to nobody\n".to_owned());
         assert!(output.closed() && output.poll_fd().is_none());
         assert_eq!((output.queued_bytes(), output.drain(LONG)), (0, Drained::Closed));
         assert!(wait(None, &wake, None, Some(LONG)).unwrap().wake);
-        output.hand_over(&mut b"to nobody\n".to_vec());
+        output.hand_over(&mut "to nobody\n".to_owned());
         assert_eq!(output.queued_bytes(), 0);
 
         // With the thread stuck in a write.
@@ -431,7 +431,7 @@ fn child_that_takes_stdio() {
     let (mut input, mut lines) = (Input::new(stdio.input), Lines::new(1000));
     while input.fill(&mut lines).unwrap() != Filled::End {
         while let Some(Frame::Line(line)) = lines.next_frame() {
-            output.hand_over(&mut [b"echo: ", line, b"\n"].concat());
+            output.hand_over(&mut format!("echo: {}\n", std::str::from_utf8(line).unwrap()));
         }
     }
     assert!(!matches!(output.drain(LONG), Drained::TimedOut(_)));

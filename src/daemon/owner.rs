@@ -253,7 +253,7 @@ impl Owner {
             }
             Ok(())
         });
-        self.output.hand_over_text(out);
+        self.output.hand_over(out);
     }
 
     /// What was accepted is carried out, flushed and answered; a client that does not read gets 5 s.

@@ -60,16 +60,7 @@ impl Output {
 
     /// Takes whole lines, ends included, and leaves an empty buffer to go on with. Never blocks. Once
     /// [`closed`](Self::closed), the bytes are dropped.
-    pub fn hand_over(&mut self, lines: &mut Vec<u8>) {
-        let written = self.write_now(lines);
-        if written < lines.len() {
-            self.backlog.push(lines, written);
-        }
-        lines.clear();
-    }
-
-    /// The same of text.
-    pub fn hand_over_text(&mut self, lines: &mut String) {
+    pub fn hand_over(&mut self, lines: &mut String) {
         let written = self.write_now(lines.as_bytes());
         if written < lines.len() {
             as_bytes(lines, |bytes| self.backlog.push(bytes, written));
@@ -192,7 +183,7 @@ fn without_nowait(fd: BorrowedFd<'_>) -> Inline {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::io::{Read, Write, pipe};
+    use std::io::{Read, pipe};
 
     use super::*;
     use crate::stdio::wake_pair;
@@ -211,9 +202,8 @@ mod tests {
         let mut expected = Vec::new();
         // Fills the pipe in uneven steps, so that all of: whole, in part, not at all.
         for n in 0..400 {
-            let mut lines = Vec::new();
-            writeln!(lines, "{n} {}", "-".repeat(n * 37)).unwrap();
-            expected.extend_from_slice(&lines);
+            let mut lines = format!("{n} {}\n", "-".repeat(n * 37));
+            expected.extend_from_slice(lines.as_bytes());
             output.hand_over(&mut lines);
         }
         assert!(output.queued_bytes() > 0);
@@ -221,7 +211,7 @@ mod tests {
         reader.read_exact(&mut seen).unwrap();
         assert!(seen == expected);
         assert_eq!(output.drain(Duration::from_secs(60)), Drained::All);
-        output.hand_over(&mut b"at once\n".to_vec());
+        output.hand_over(&mut "at once\n".to_owned());
         assert_eq!(output.queued_bytes(), 0);
     }
 
@@ -230,7 +220,7 @@ mod tests {
         let null = std::fs::File::create("/dev/null").unwrap();
         let mut output = old_kernel(null);
         assert_eq!(output.inline, Inline::Never);
-        output.hand_over(&mut b"line\n".to_vec());
+        output.hand_over(&mut "line\n".to_owned());
         assert_eq!(output.drain(Duration::from_secs(60)), Drained::All);
     }
 }
