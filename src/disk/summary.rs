@@ -68,7 +68,7 @@ impl Sink for FactsSink {
         if draft.max_len() > self.longest.bytes() {
             self.longest.follow(draft.kind, draft.encoded_len(event.seq, event.time), || draft.data);
         }
-        self.last.follow(draft.kind, event.time, || event.time, draft.data);
+        self.last.follow(draft.kind, event.time, || event.time, || draft.data);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ pub(super) const WIDTH: usize = 64;
 pub(super) struct Marks {
     /// A bit for each byte that ends or bends a string: quote, backslash or control character.
     pub(super) stops: u64,
-    /// Not zero when there is a byte beyond ASCII.
+    /// A bit for each place of [`LANES`] at which, in any of them, a byte beyond ASCII is.
     pub(super) beyond_ascii: u32,
 }
 

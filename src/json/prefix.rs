@@ -63,17 +63,19 @@ impl<'a> Prefix<'a> {
     #[inline]
     pub fn plain_string(&mut self) -> Option<JsonStr<'a>> {
         let contents = self.0.strip_prefix('"')?;
-        let mut len = 0;
+        let (mut len, mut beyond_ascii) = (0, 0);
         for lanes in contents.as_bytes().as_chunks::<LANES>().0.iter().take(LOOKS) {
-            let stops = Marks::of(lanes).stops;
-            len += (stops.trailing_zeros() as usize).min(LANES);
-            if stops != 0 {
+            let marks = Marks::of(lanes);
+            let before = marks.stops.trailing_zeros().min(LANES as u32);
+            len += before as usize;
+            beyond_ascii |= marks.beyond_ascii & ((1 << before) - 1);
+            if marks.stops != 0 {
                 break;
             }
         }
         let (text, rest) = self.0.split_at_checked(1 + len + 1)?;
         self.0 = rest;
-        (text.ends_with('"') && text.is_ascii()).then(|| JsonStr::from_scan(text, false))
+        (text.ends_with('"') && beyond_ascii == 0).then(|| JsonStr::from_scan(text, false))
     }
 
     /// Takes a value, likely spelt as others of its kin, and says what the scanner has found.
@@ -86,5 +88,33 @@ impl<'a> Prefix<'a> {
         let (text, rest) = self.0.split_at_checked(end)?;
         self.0 = rest;
         scratch.noted(text).map(|value| (value, checks))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_string_is_ascii_up_to_its_end_whatever_follows() {
+        for len in 0..70 {
+            let plain = format!("\"{}\"", "x".repeat(len));
+            for behind in ["é", ",é", "\",\u{2028}", "\\", "\"\""] {
+                let text = format!("{plain}{behind}, and so on, as far as a look goes");
+                let mut prefix = Prefix::of(&text);
+                let taken = prefix.plain_string().map(|string| string.text().to_owned());
+                assert_eq!(taken, (len <= LOOKS * LANES).then(|| plain.clone()), "{text}");
+            }
+            for at in 0..len {
+                for odd in ["é", "\\", "\u{1f}", "\u{7f}"] {
+                    let mut text = format!("{plain}, and so on, as far as a look goes");
+                    text.replace_range(1 + at..2 + at, odd);
+                    let taken = Prefix::of(&text).plain_string();
+                    let fits = odd == "\u{7f}" && len <= LOOKS * LANES;
+                    assert_eq!(taken.is_some(), fits, "{text}");
+                }
+            }
+        }
     }
 }

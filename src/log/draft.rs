@@ -61,6 +61,39 @@ pub(super) struct Encoded {
     pub(super) end: usize,
 }
 
+/// A time as lines have it, up to the payload: that of an event is mostly that of the one before.
+#[derive(Debug, Default)]
+pub(super) struct TimeText {
+    time: i64,
+    /// Empty where there was no time yet.
+    text: String,
+}
+
+impl TimeText {
+    fn of(time: i64) -> Self {
+        let mut text = Self::default();
+        text.set(time);
+        text
+    }
+
+    /// Another time, or the same.
+    #[inline]
+    pub(super) fn set(&mut self, time: i64) {
+        if self.time != time || self.text.is_empty() {
+            self.write(time);
+        }
+    }
+
+    #[inline(never)]
+    fn write(&mut self, time: i64) {
+        self.time = time;
+        self.text.clear();
+        for part in [",\"time\":", itoa::Buffer::new().format(time), BEFORE_DATA] {
+            self.text.push_str(part);
+        }
+    }
+}
+
 impl<'a> Draft<'a> {
     /// A draft of that type and payload, with nothing else.
     pub fn new(type_text: JsonStr<'a>, data: Json<'a>) -> Self {
@@ -82,7 +115,7 @@ impl<'a> Draft<'a> {
         const FIXED: usize =
             r#"{"type":,"seq":,"time":,"data":,"sourceEventSeqs":,"surfaceOp":,"ignorable":true}"#.len();
         const NUMBERS: usize = 2 * "-9007199254740991".len();
-        let room = |text: &str| if self.loose { compact_bound(text) } else { text.len() };
+        let room = |text: &str| text.len() + if self.loose { growth_of(text) } else { 0 };
         let given = |value: Option<Json<'_>>| value.map_or(0, |value| room(value.text()));
         let needed = room(self.type_text.text()) + room(self.data.text());
         FIXED + NUMBERS + needed + given(self.sources) + given(self.surface_op)
@@ -92,11 +125,7 @@ impl<'a> Draft<'a> {
     #[inline]
     pub(super) fn line_at(&self, seq: Seq, time: i64) -> Option<Line<'a>> {
         let line = self.line.filter(|line| (line.seq, line.time) == (seq, time))?;
-        debug_assert_eq!(line.text, {
-            let mut line = String::new();
-            self.put_together(seq, time, &mut line);
-            line
-        });
+        debug_assert_eq!(line.text, self.apart(seq, time));
         Some(line)
     }
 
@@ -104,17 +133,20 @@ impl<'a> Draft<'a> {
     pub fn encoded_len(&self, seq: Seq, time: i64) -> usize {
         match self.line_at(seq, time) {
             Some(line) => line.len(),
-            None => {
-                let mut line = String::new();
-                self.put_together(seq, time, &mut line);
-                line.len()
-            }
+            None => self.apart(seq, time).len(),
         }
     }
 
+    /// Its line by itself.
+    fn apart(&self, seq: Seq, time: i64) -> String {
+        let mut line = String::new();
+        self.put_together(seq, &TimeText::of(time), &mut line);
+        line
+    }
+
     /// Appends the event's line, without a line end.
-    pub(super) fn encode(&self, seq: Seq, time: i64, out: &mut String) -> Encoded {
-        let Some(Line { text: line, .. }) = self.line_at(seq, time) else {
+    pub(super) fn encode(&self, seq: Seq, time: &TimeText, out: &mut String) -> Encoded {
+        let Some(Line { text: line, .. }) = self.line_at(seq, time.time) else {
             return self.put_together(seq, time, out);
         };
         out.push_str(line);
@@ -130,7 +162,7 @@ impl<'a> Draft<'a> {
         Encoded { place, data_start, data_end: data_start + self.data.text().len(), end: line.len() }
     }
 
-    fn put_together(&self, seq: Seq, time: i64, out: &mut String) -> Encoded {
+    fn put_together(&self, seq: Seq, time: &TimeText, out: &mut String) -> Encoded {
         let start = out.len();
         let put = |text: &str, out: &mut String| {
             if self.loose { write_compact(text, out) } else { out.push_str(text) }
@@ -141,10 +173,8 @@ impl<'a> Draft<'a> {
         let before_place = out.len() + 1;
         out.push_str(",\"seq\":");
         out.push_str(number.format(seq.get()));
-        out.push_str(",\"time\":");
-        out.push_str(number.format(time));
-        let place = out.len() - before_place;
-        out.push_str(BEFORE_DATA);
+        out.push_str(&time.text);
+        let place = out.len() - BEFORE_DATA.len() - before_place;
         let data_start = out.len() - start;
         put(self.data.text(), out);
         let data_end = out.len() - start;
@@ -164,14 +194,15 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// An upper bound of the compact form's length: white space only goes, and a raw separator, which
-/// begins with 0xC2 or 0xE2, becomes six bytes.
-fn compact_bound(text: &str) -> usize {
+/// An upper bound of what the compact form has more: white space only goes, and a raw separator, which begins with 0xC2
+/// or 0xE2, becomes six bytes.
+#[inline(never)]
+fn growth_of(text: &str) -> usize {
     if text.is_ascii() {
-        return text.len();
+        return 0;
     }
     let count = |byte| memchr::memchr_iter(byte, text.as_bytes()).count();
-    text.len() + 4 * count(0xC2) + 3 * count(0xE2)
+    4 * count(0xC2) + 3 * count(0xE2)
 }
 
 /// Why a value is not an event envelope (FORMAT 2).

@@ -26,7 +26,13 @@ impl<S> Default for LastActive<S> {
 
 impl<S: Copy> LastActive<S> {
     /// Follows an event that `stamp` stands for; `time` is its own, in milliseconds.
-    pub fn follow(&mut self, kind: Kind, stamp: S, time: impl Fn() -> i64, data: Json<'_>) {
+    pub fn follow<'a>(
+        &mut self,
+        kind: Kind,
+        stamp: S,
+        time: impl Fn() -> i64,
+        data: impl FnOnce() -> Json<'a>,
+    ) {
         match (kind, self.behind_title) {
             (Kind::SessionTitle | Kind::SessionTitleLlmRequest, _) => {
                 self.behind_title = Some((time(), self.last));
@@ -34,7 +40,7 @@ impl<S: Copy> LastActive<S> {
             (Kind::ToolResult | Kind::StepEnd, Some((titled, _))) if time() == titled => {
                 self.last = Some(stamp);
             }
-            (Kind::TurnEnd, Some((titled, before))) if is_interrupted(data) && time() == titled => {
+            (Kind::TurnEnd, Some((titled, before))) if is_interrupted(data()) && time() == titled => {
                 (self.last, self.behind_title) = (before, None);
             }
             _ => (self.last, self.behind_title) = (Some(stamp), None),
@@ -133,7 +139,7 @@ mod tests {
             let mut last = LastActive::default();
             for (kind, time, data) in events {
                 let (data, _) = Json::parse(data).unwrap_or((Json::NULL, Default::default()));
-                last.follow(*kind, *time, || *time, data);
+                last.follow(*kind, *time, || *time, || data);
             }
             last.get()
         };

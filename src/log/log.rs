@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use imbl::Vector;
 
-use super::draft::{Draft, Line, is_time};
+use super::draft::{Draft, Line, TimeText, is_time};
 use super::event::Event;
 use super::segment::{Lines, Run, Segment};
 use super::segment_text::stands_at;
@@ -28,6 +28,8 @@ pub struct Log {
     offered: Option<Arc<String>>,
     /// Bytes of lines in the segments since the last one that was told as fresh.
     untold: usize,
+    /// The time of the last event that was written.
+    time: TimeText,
 }
 
 /// Bytes of a log's first segment; each next one doubles, up to [`SEGMENT_MAX`].
@@ -48,7 +50,13 @@ impl Log {
 
     /// A log without events whose first one gets that seq: for encoding events apart from their log.
     pub fn starting_at(offset: Offset) -> Self {
-        Self { parts: Vector::new(), tail: Segment::new(offset, 0), offered: None, untold: 0 }
+        Self {
+            parts: Vector::new(),
+            tail: Segment::new(offset, 0),
+            offered: None,
+            untold: 0,
+            time: TimeText::default(),
+        }
     }
 
     /// Events held: the seq that the next one gets.
@@ -81,7 +89,8 @@ impl Log {
         }
         let need = max_len + 1;
         let fresh = self.tail.room() < need && self.make_room(need);
-        (self.tail.push(draft, time), fresh)
+        self.time.set(time);
+        (self.tail.push(draft, &self.time), fresh)
     }
 
     /// Offers a text: of the events that come next, those whose drafts were read from its lines, from the first one on
@@ -173,8 +182,10 @@ impl Log {
     }
 
     /// The last event.
+    #[inline]
     pub fn last(&self) -> Option<Event<'_>> {
-        self.len().last().and_then(|seq| self.get(seq))
+        // The tail of a log that was cut, or shared a moment ago, is empty.
+        self.tail.last().or_else(|| self.len().last().and_then(|seq| self.get(seq)))
     }
 
     /// The events from `from` up to, not including, `to`; both ends are cut to the log.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::draft::{Draft, Line};
+use super::draft::{Draft, Line, TimeText};
 use super::event::{Event, Meta};
 use super::segment_text::SegmentText;
 use super::seq::{Offset, Seq};
@@ -77,7 +77,7 @@ impl Segment {
     }
 
     #[inline]
-    pub(super) fn push(&mut self, draft: &Draft<'_>, time: i64) -> Event<'_> {
+    pub(super) fn push(&mut self, draft: &Draft<'_>, time: &TimeText) -> Event<'_> {
         let seq = self.next_seq();
         match self.text {
             SegmentText::Own(ref mut text) => {
@@ -94,7 +94,7 @@ impl Segment {
 
     /// An event whose line is not in the text ends the sharing.
     #[cold]
-    fn push_behind_shared(&mut self, draft: &Draft<'_>, time: i64) -> Event<'_> {
+    fn push_behind_shared(&mut self, draft: &Draft<'_>, time: &TimeText) -> Event<'_> {
         self.text.own(0);
         self.push(draft, time)
     }
@@ -132,6 +132,15 @@ impl Segment {
         };
         let line = self.text.get(start, meta.end as usize)?;
         Some(Event::new(line, meta, self.first.plus(u64::from(at)).next()))
+    }
+
+    /// The last event.
+    #[inline]
+    pub(super) fn last(&self) -> Option<Event<'_>> {
+        let (meta, before) = self.index.split_last()?;
+        let start = before.last().map_or(0, |before| before.end as usize + 1);
+        let line = self.text.get(start, meta.end as usize)?;
+        Some(Event::new(line, *meta, self.first.plus(before.len() as u64).next()))
     }
 
     /// The lines of events `from..to`, each with its line end.

@@ -4,24 +4,18 @@
 //! scanned. Whatever is spelt in another way is read by [`super::envelope`], and means the same there
 //! (`tests/direct_path.rs`).
 
-use crate::json::{Checks, Json, JsonStr, Kin, Prefix, Scratch};
+use crate::json::{Checks, Json, Kin, Prefix, Scratch};
 use crate::log::Offset;
+use crate::session::Candidate;
 
 /// A `session/append` that waits for nothing.
 #[derive(Debug)]
 pub(super) struct UsualAppend<'a> {
-    /// The request's id, a JSON text.
+    /// The request's id, a JSON text in ASCII.
     pub(super) id: &'a str,
     pub(super) session: &'a str,
-    pub(super) kind: JsonStr<'a>,
-    /// The payload, which is lossless, and what the scanner said of it.
-    pub(super) data: (Json<'a>, Checks),
-    /// `"append"`, if it is there.
-    pub(super) surface_op: Option<Json<'a>>,
-    /// An array of integers.
-    pub(super) sources: Option<Json<'a>>,
-    /// `true`, if it is there.
-    pub(super) ignorable: Option<Json<'a>>,
+    /// The event, which is lossless.
+    pub(super) candidate: Candidate<'a>,
     pub(super) expected_seq: Option<Offset>,
     pub(super) instance: Option<&'a str>,
 }
@@ -47,13 +41,20 @@ impl<'a> UsualAppend<'a> {
         line.take(r#","type":"#)?;
         let kind = line.plain_string()?;
         line.take(r#","data":"#)?;
-        let data = line.value(scratch, Kin::named(kind.text()))?;
-        let surface_op = line.take(r#","surfaceOp":"append""#).map(|()| APPEND);
-        let sources = match line.take(r#","sourceEventSeqs":"#) {
-            Some(()) => Some(line.integers()?),
-            None => None,
-        };
-        let ignorable = line.take(r#","ignorable":true"#).map(|()| TRUE);
+        let (data, checks) = line.value(scratch, Kin::named(kind.text()))?;
+        if checks.fault.is_some() {
+            return None;
+        }
+        let mut candidate = Candidate::new(kind, data, checks);
+        if line.take(r#","surfaceOp":"append""#).is_some() {
+            candidate.set_surface_op(APPEND, Checks::default()); // as plain as it can be
+        }
+        if line.take(r#","sourceEventSeqs":"#).is_some() {
+            candidate.set_sources(line.integers()?, Checks::default());
+        }
+        if line.take(r#","ignorable":true"#).is_some() {
+            candidate.set_ignorable(TRUE);
+        }
         let expected_seq = match line.take(r#","expectedSeq":"#) {
             Some(()) => Some(Offset::new(line.integer()?.parse().ok()?)?),
             None => None,
@@ -64,17 +65,6 @@ impl<'a> UsualAppend<'a> {
         };
         let _ = line.take(r#","durable":false"#);
         line.take("}}")?;
-        let is_usual = line.is_over() && data.1.fault.is_none();
-        is_usual.then_some(Self {
-            id,
-            session,
-            kind,
-            data,
-            surface_op,
-            sources,
-            ignorable,
-            expected_seq,
-            instance,
-        })
+        line.is_over().then_some(Self { id, session, candidate, expected_seq, instance })
     }
 }

@@ -34,10 +34,17 @@ impl<'a> Lossy<'a> {
     fn of(member: &'static str, value: Json<'a>, checks: Checks) -> Option<Box<Self>> {
         checks.fault.map(|at| Box::new(Self { member, value, at }))
     }
+
+    #[cold]
+    fn refusal(&self) -> Refusal {
+        let pointer = format!("{}{}", self.member, pointer_at(self.value.text(), self.at.offset));
+        Refusal::LossyJson { kind: self.at.kind, pointer }
+    }
 }
 
 impl<'a> Candidate<'a> {
     /// An event of a type and a payload, with what the scanner said of the payload.
+    #[inline(always)] // it is large, and made where it is used
     pub fn new(type_text: JsonStr<'a>, data: Json<'a>, checks: Checks) -> Self {
         let draft = Draft { loose: checks.loose, ..Draft::new(type_text, data) };
         let fault = Lossy::of("/data", data, checks);
@@ -45,22 +52,24 @@ impl<'a> Candidate<'a> {
     }
 
     /// Gives it a surface marker.
+    #[inline]
     pub fn set_surface_op(&mut self, value: Json<'a>, checks: Checks) {
         self.draft.surface_op = Some(value);
         self.note("/surfaceOp", value, checks);
     }
 
     /// Gives it cited events.
+    #[inline]
     pub fn set_sources(&mut self, value: Json<'a>, checks: Checks) {
         self.draft.sources = Some(value);
         self.note("/sourceEventSeqs", value, checks);
     }
 
-    /// The same, marked so that readers that do not know its type may pass it over.
-    pub fn ignorable(mut self, value: Option<Json<'a>>) -> Self {
-        self.draft.ignorable = value.is_some();
-        self.ignorable = value.map(|value| value.as_bool() == Some(true));
-        self
+    /// Marks it so that readers that do not know its type may pass it over.
+    #[inline]
+    pub fn set_ignorable(&mut self, value: Json<'a>) {
+        self.draft.ignorable = true;
+        self.ignorable = Some(value.as_bool() == Some(true));
     }
 
     /// A draft read from a seed or a stored line that was scanned as a whole.
@@ -87,21 +96,17 @@ impl<'a> Candidate<'a> {
         Self::stored(Draft::new(JsonStr::EMPTY, line), line, checks)
     }
 
+    #[inline]
     fn note(&mut self, member: &'static str, value: Json<'a>, checks: Checks) {
         self.draft.loose |= checks.loose;
-        if self.fault.is_none() {
+        if checks.fault.is_some() && self.fault.is_none() {
             self.fault = Lossy::of(member, value, checks);
         }
     }
 
+    #[inline]
     pub(super) fn check_lossless(&self) -> Result<(), Refusal> {
-        match self.fault.as_deref() {
-            None => Ok(()),
-            Some(Lossy { member, value, at }) => {
-                let pointer = format!("{member}{}", pointer_at(value.text(), at.offset));
-                Err(Refusal::LossyJson { kind: at.kind, pointer })
-            }
-        }
+        self.fault.as_deref().map_or(Ok(()), |fault| Err(fault.refusal()))
     }
 
     /// An `ignorable` that is there is `true`. A repetition is held to it as a first append is: no event is

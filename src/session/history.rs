@@ -143,9 +143,10 @@ impl History {
         candidate.check_ignorable()?;
         let (draft, places) = (&candidate.draft, candidate.places.as_ref());
         let gap = match mint {
-            Some(_) => check_append(draft, places)?,
-            None => check_shape(draft, places).map(|()| None)?,
+            Some(_) => check_append(draft, places),
+            None => check_shape(draft, places).map(|()| None),
         };
+        let gap = gap.map_err(Refusal::of)?;
         // A draft is large: it is copied only where the log gets another.
         let marked;
         let draft = match vocabulary.admission(candidate) {
@@ -157,10 +158,10 @@ impl History {
             Admission::RowTag => return Err(Refusal::row_tag(draft.type_text)),
             Admission::Unknown => return Err(Refusal::unknown_type(draft.type_text)),
         };
-        let effect = self.view.surface.plan(draft, places, &self.log)?;
+        let effect = self.view.surface.plan(draft, places, &self.log).map_err(Refusal::of)?;
         let fact = Fact::of(draft, places);
         if relate == Relate::Enforce {
-            self.view.relations.check(&fact)?;
+            self.view.relations.check(&fact).map_err(Refusal::of)?;
         }
         let id = gap.and(mint).map(|mint| mint());
         let identified = gap.zip(id.as_deref()).map(|(gap, id)| gap.splice(draft.data.text(), id));

@@ -150,14 +150,23 @@ fn limit_text(limit: &str, max: u64) -> String {
 }
 
 impl Refusal {
+    /// What is refused is rare, and the making of it out of the way of what is not.
+    #[cold]
+    pub(super) fn of(cause: impl Into<Self>) -> Self {
+        cause.into()
+    }
+
+    #[cold]
     pub(crate) fn limit(limit: &'static str, max: u64) -> Self {
         Self::Limit { limit, max }
     }
 
+    #[cold]
     pub(crate) fn unknown_type(name: JsonStr<'_>) -> Self {
         Self::UnknownType(name.lossy().chars().take(100).collect())
     }
 
+    #[cold]
     pub(crate) fn row_tag(name: JsonStr<'_>) -> Self {
         Self::RowTag(name.lossy().into_owned())
     }

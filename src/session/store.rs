@@ -232,13 +232,13 @@ impl Store {
     pub fn take_back(&mut self) -> Option<TakenBack> {
         match self.begun.take()? {
             Begun::Append(place, from) => {
-                let id = self.live.at(place)?.clone();
+                let id = self.live.at(place)?.id().clone();
                 let (_, session) = self.live.get_mut(id.as_str(), None).ok()?;
                 session.history.cut_and_refold(from);
                 Some(TakenBack::Events(id, from))
             }
             Begun::Open(place) => {
-                let id = self.live.at(place)?.clone();
+                let id = self.live.at(place)?.id().clone();
                 self.close(id.as_str()).ok().map(|session| TakenBack::Session(Box::new(session)))
             }
         }

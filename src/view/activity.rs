@@ -24,7 +24,7 @@ impl Activity {
             _ => {}
         }
         self.longest.follow(event.kind(), event.line().len(), || event.data());
-        self.last.follow(event.kind(), event.seq(), || event.time(), event.data());
+        self.last.follow(event.kind(), event.seq(), || event.time(), || event.data());
     }
 
     /// Time of the last event that is no `session/title*`, in milliseconds since the Unix epoch.

@@ -185,9 +185,21 @@ pub fn check_append(draft: &Draft<'_>, places: Option<&Places>) -> Result<Option
     check(draft, places, true)
 }
 
+#[inline]
 fn check(draft: &Draft<'_>, places: Option<&Places>, append: bool) -> Result<Option<IdGap>, ShapeError> {
     match places {
         Some(places) if is_sound(draft.kind, draft.data, places) => Ok(None),
+        places => check_whole(draft, places, append),
+    }
+}
+
+#[inline(never)]
+fn check_whole(
+    draft: &Draft<'_>,
+    places: Option<&Places>,
+    append: bool,
+) -> Result<Option<IdGap>, ShapeError> {
+    match places {
         Some(places) => check_payload(draft, Placed(draft.data, places), append),
         None => check_payload(draft, Sought(draft.data), append),
     }

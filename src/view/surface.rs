@@ -160,18 +160,33 @@ impl Surface {
         };
         match marker {
             Marker::Append => {
-                check_sources(draft, log.len(), std::iter::empty())?;
+                if draft.sources.is_some() {
+                    check_sources(draft, log.len(), std::iter::empty())?;
+                }
                 Ok(Effect::Append { speaks })
             }
             Marker::Replace { start, end } => {
-                let (from, to) = self.locate(start, end)?;
-                check_sources(draft, log.len(), self.nodes.range(from, to).map(|node| node.seq))?;
-                if draft.kind == Kind::ToolResult {
-                    self.check_rewrite(draft, log, from, to)?;
-                }
+                let (from, to) = self.check_replacement(draft, start, end, log)?;
                 Ok(Effect::Replace { from, to, speaks })
             }
         }
+    }
+
+    /// The places of what a replacement takes the place of.
+    #[inline(never)]
+    fn check_replacement(
+        &self,
+        draft: &Draft<'_>,
+        start: u64,
+        end: u64,
+        log: &Log,
+    ) -> Result<(Seq, Seq), SurfaceError> {
+        let (from, to) = self.locate(start, end)?;
+        check_sources(draft, log.len(), self.nodes.range(from, to).map(|node| node.seq))?;
+        if draft.kind == Kind::ToolResult {
+            self.check_rewrite(draft, log, from, to)?;
+        }
+        Ok((from, to))
     }
 
     /// What a committed event does: [`Self::plan`] without the checks that it has passed before.
@@ -268,6 +283,7 @@ impl Surface {
 }
 
 /// The provenance rules of FORMAT 5; every `shadowed` event must be cited.
+#[inline(never)]
 fn check_sources(
     draft: &Draft<'_>,
     next: Offset,

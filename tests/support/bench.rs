@@ -72,7 +72,10 @@ impl Event {
             let (value, checks) = Json::parse(text).unwrap();
             candidate.set_sources(value, checks);
         }
-        candidate.ignorable(self.ignorable.as_ref().map(|text| Json::parse(text).unwrap().0))
+        if let Some(text) = &self.ignorable {
+            candidate.set_ignorable(Json::parse(text).unwrap().0);
+        }
+        candidate
     }
 }
 

@@ -103,7 +103,7 @@ impl Projector {
     /// Takes the next event and writes what it shows, but for what is told once (see [`Latest`]).
     pub(super) fn apply(&mut self, log: &Log, event: &Event<'_>, updates: &mut Updates) {
         let kind = event.kind();
-        self.latest.active.follow(kind, event.time(), || event.time(), event.data());
+        self.latest.active.follow(kind, event.time(), || event.time(), || event.data());
         match kind {
             Kind::UserMessage | Kind::AssistantMessage | Kind::ToolResult => {
                 let appended = event.surface_op().is_some_and(|op| op.is_str("append"));

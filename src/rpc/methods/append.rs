@@ -1,6 +1,6 @@
 //! `session/append`, `session/append_batch`, `session/interrupt`.
 
-use crate::json::{Checks, Fields, Json, JsonStr, Type, quote_into};
+use crate::json::{Checks, Fields, Json, JsonStr, Type, escape_separators, quote_into};
 use crate::log::{Event, Offset, Seq};
 use crate::rpc::connection::Notice;
 use crate::rpc::envelope::Request;
@@ -35,23 +35,37 @@ fn one_event(service: &mut Service, request: &Request<'_>) -> Option<()> {
     let kind = kind?.as_str()?;
     let event = (data?, surface_op, sources, given(ignorable));
     let candidate = direct_candidate(request, kind, event, service.settings.limits.max_depth);
-    commit_directly(service, request.id, place, &candidate)
+    commit_directly(service, Id::Any(request.id), place, &candidate)
 }
 
 /// The same of an append that is spelt as most are.
 pub(in crate::rpc) fn append_usual(service: &mut Service, append: &UsualAppend<'_>) -> bool {
     let expect = Expect { seq: append.expected_seq };
     let place = Append { session: append.session, instance: append.instance, expect };
-    let checked = |value| (value, Checks::default()); // as plain as they can be
-    let (surface_op, sources) = (append.surface_op.map(checked), append.sources.map(checked));
-    let candidate = candidate(append.kind, append.data, surface_op, sources, append.ignorable);
-    commit_directly(service, append.id, place, &candidate).is_some()
+    commit_directly(service, Id::Plain(append.id), place, &append.candidate).is_some()
+}
+
+/// A request's id, a JSON text.
+#[derive(Clone, Copy)]
+enum Id<'a> {
+    /// ASCII.
+    Plain(&'a str),
+    /// It may hold what stands as an escape in the answer.
+    Any(&'a str),
+}
+
+impl<'a> Id<'a> {
+    fn text(self) -> &'a str {
+        match self {
+            Self::Plain(text) | Self::Any(text) => text,
+        }
+    }
 }
 
 #[inline(always)]
 fn commit_directly(
     service: &mut Service,
-    id: &str,
+    id: Id<'_>,
     place: Append<'_>,
     candidate: &Candidate<'_>,
 ) -> Option<()> {
@@ -66,7 +80,7 @@ fn commit_directly(
     };
     match service.commit_one(place, candidate, answer) {
         Ok(_) => Some(()),
-        Err(refusal) => refused_directly(service, id, refusal),
+        Err(refusal) => refused_directly(service, id.text(), refusal),
     }
 }
 
@@ -98,7 +112,7 @@ fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
     let mut number = itoa::Buffer::new();
     let start = service.out.len();
     let out = &mut service.out;
-    begin_result(out, request.id);
+    begin_result(out, Id::Any(request.id));
     out.push_str("\"firstSeq\":");
     out.push_str(number.format(done.first.get()));
     out.push_str(",\"count\":");
@@ -122,9 +136,13 @@ fn refused_directly(service: &mut Service, id: &str, refusal: Refusal) -> Option
     Some(())
 }
 
-fn begin_result(out: &mut String, id: &str) {
+#[inline]
+fn begin_result(out: &mut String, id: Id<'_>) {
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
-    crate::json::escape_separators(id, out);
+    match id {
+        Id::Plain(id) => out.push_str(id),
+        Id::Any(id) => escape_separators(id, out),
+    }
     out.push_str(",\"result\":{");
 }
 
@@ -220,7 +238,10 @@ fn candidate<'a>(
     sources: Option<(Json<'a>, Checks)>,
     ignorable: Option<Json<'a>>,
 ) -> Candidate<'a> {
-    let mut candidate = Candidate::new(kind, data.0, data.1).ignorable(ignorable);
+    let mut candidate = Candidate::new(kind, data.0, data.1);
+    if let Some(value) = ignorable {
+        candidate.set_ignorable(value);
+    }
     if let Some((value, checks)) = surface_op {
         candidate.set_surface_op(value, checks);
     }
@@ -280,7 +301,8 @@ impl Service {
     ) -> Result<(session::Appended, Option<usize>), Refusal> {
         let moment = &mut Moment { now: self.append_time(), ids: &mut self.settings.ids };
         let (appended, session) = self.store.append(place, candidate, moment)?;
-        let event = session.history().log().get(appended.seq);
+        let log = session.history().log();
+        let event = if appended.duplicate { log.get(appended.seq) } else { log.last() };
         let start = self.out.len();
         let slot = if appended.duplicate {
             // Of an event of this very turn, perhaps: then the answer stands or falls with its write.
