@@ -45,7 +45,7 @@ impl<'a> JsonStr<'a> {
     }
 
     /// The contents when no escape is in them.
-    #[inline]
+    #[inline(always)]
     pub fn plain(self) -> Option<&'a str> {
         (!self.escaped).then(|| self.inner())
     }

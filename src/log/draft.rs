@@ -111,14 +111,31 @@ impl<'a> Draft<'a> {
     }
 
     /// An upper bound of the encoded length, in bytes.
+    #[inline]
     pub fn max_len(&self) -> usize {
         const FIXED: usize =
             r#"{"type":,"seq":,"time":,"data":,"sourceEventSeqs":,"surfaceOp":,"ignorable":true}"#.len();
         const NUMBERS: usize = 2 * "-9007199254740991".len();
-        let room = |text: &str| text.len() + if self.loose { growth_of(text) } else { 0 };
-        let given = |value: Option<Json<'_>>| value.map_or(0, |value| room(value.text()));
-        let needed = room(self.type_text.text()) + room(self.data.text());
-        FIXED + NUMBERS + needed + given(self.sources) + given(self.surface_op)
+        let len: usize = self.texts().map(str::len).iter().sum();
+        FIXED + NUMBERS + len + if self.loose { self.growth() } else { 0 }
+    }
+
+    /// The texts that are encoded, empty ones for what is not there.
+    #[inline]
+    fn texts(&self) -> [&'a str; 4] {
+        let given = |value: Option<Json<'a>>| value.map_or("", Json::text);
+        [self.type_text.text(), self.data.text(), given(self.sources), given(self.surface_op)]
+    }
+
+    /// An upper bound of what the compact forms have more: white space only goes, and a raw separator, which begins with
+    /// 0xC2 or 0xE2, becomes six bytes.
+    #[inline(never)]
+    fn growth(&self) -> usize {
+        let of = |text: &str| {
+            let count = |byte| memchr::memchr_iter(byte, text.as_bytes()).count();
+            if text.is_ascii() { 0 } else { 4 * count(0xC2) + 3 * count(0xE2) }
+        };
+        self.texts().map(of).iter().sum()
     }
 
     /// The line that it was read from, if encoding it at that place and time gives that line.
@@ -192,17 +209,6 @@ impl<'a> Draft<'a> {
         out.push('}');
         Encoded { place, data_start, data_end, end: out.len() - start }
     }
-}
-
-/// An upper bound of what the compact form has more: white space only goes, and a raw separator, which begins with 0xC2
-/// or 0xE2, becomes six bytes.
-#[inline(never)]
-fn growth_of(text: &str) -> usize {
-    if text.is_ascii() {
-        return 0;
-    }
-    let count = |byte| memchr::memchr_iter(byte, text.as_bytes()).count();
-    4 * count(0xC2) + 3 * count(0xE2)
 }
 
 /// Why a value is not an event envelope (FORMAT 2).

@@ -17,7 +17,7 @@ use super::replaying::{Streaming, Streams};
 use super::response::{RESULT, begin_response, write_error, write_response};
 use super::service::{Apart, Call, Found, Next, Outlet, Service, Settings, Slot, WayOut};
 use super::storage::{JobResult, Storage, Ticket};
-use super::usual::UsualAppend;
+use super::usual;
 use super::waiting::{Queue, Undo, Waiting};
 use crate::json::{Json, Scratch, quote};
 use crate::log::{Seq, SessionId};
@@ -224,13 +224,16 @@ impl Server {
 
     /// Carries out an append that is spelt as most are; false: the line is to be read as any other.
     fn append_as_usual(&mut self, line: &str, scratch: &mut Scratch) -> bool {
-        let Some(service) = self.service.as_mut().filter(|_| self.direct) else { return false };
-        let Some(append) = UsualAppend::read(line, scratch) else { return false };
-        if !self.queue.is_empty() && !self.queue.is_free(append.session) {
-            return false;
-        }
-        service.connection.fixed = true;
-        append_usual(service, &append)
+        let Self { service, queue, direct: true, .. } = self else { return false };
+        let Some(service) = service.as_mut() else { return false };
+        let done = usual::read(line, scratch, |id, place, candidate| {
+            if !queue.is_empty() && !queue.is_free(place.session) {
+                return false;
+            }
+            service.connection.fixed = true;
+            append_usual(service, id, place, candidate)
+        });
+        done.unwrap_or(false)
     }
 
     fn request(&mut self, request: &Request<'_>, line: &str, from: From) {

@@ -52,14 +52,14 @@ impl<'a> Candidate<'a> {
     }
 
     /// Gives it a surface marker.
-    #[inline]
+    #[inline(always)]
     pub fn set_surface_op(&mut self, value: Json<'a>, checks: Checks) {
         self.draft.surface_op = Some(value);
         self.note("/surfaceOp", value, checks);
     }
 
     /// Gives it cited events.
-    #[inline]
+    #[inline(always)]
     pub fn set_sources(&mut self, value: Json<'a>, checks: Checks) {
         self.draft.sources = Some(value);
         self.note("/sourceEventSeqs", value, checks);
@@ -96,7 +96,7 @@ impl<'a> Candidate<'a> {
         Self::stored(Draft::new(JsonStr::EMPTY, line), line, checks)
     }
 
-    #[inline]
+    #[inline(always)]
     fn note(&mut self, member: &'static str, value: Json<'a>, checks: Checks) {
         self.draft.loose |= checks.loose;
         if checks.fault.is_some() && self.fault.is_none() {

@@ -10,7 +10,6 @@ use crate::rpc::raw::RawJson;
 use crate::rpc::response::write_error;
 use crate::rpc::results::{Appended, AppendedBatch, Interrupted};
 use crate::rpc::service::{Answer, Next, Service, Stop, WireLimits, announce, bad_param};
-use crate::rpc::usual::UsualAppend;
 use crate::session::{self, Append, Candidate, Command, Expect, Interrupt, Limits, Moment, Outcome, Refusal};
 
 /// Answers an append, or a batch of them, without the detour through the method table; false: it must
@@ -39,10 +38,14 @@ fn one_event(service: &mut Service, request: &Request<'_>) -> Option<()> {
 }
 
 /// The same of an append that is spelt as most are.
-pub(in crate::rpc) fn append_usual(service: &mut Service, append: &UsualAppend<'_>) -> bool {
-    let expect = Expect { seq: append.expected_seq };
-    let place = Append { session: append.session, instance: append.instance, expect };
-    commit_directly(service, Id::Plain(append.id), place, &append.candidate).is_some()
+#[inline(always)] // one place uses it, and has made the candidate
+pub(in crate::rpc) fn append_usual(
+    service: &mut Service,
+    id: &str,
+    place: Append<'_>,
+    candidate: &Candidate<'_>,
+) -> bool {
+    commit_directly(service, Id::Plain(id), place, candidate).is_some()
 }
 
 /// A request's id, a JSON text.
