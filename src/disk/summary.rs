@@ -12,13 +12,14 @@ use super::paths::LogPath;
 use super::read::{Sink, StoredEvent};
 use super::temporary::temporary_name;
 use crate::json::{Json, Type, quote_into};
-use crate::log::{ForeignTypes, Kind, LastActive, LongestEvent, Offset};
+use crate::log::{ForeignTypes, Kind, LastActive, LongestEvent, Offset, title_in};
 
 /// The summary's name in the session directory.
 pub(super) const SUMMARY_FILE: &str = "session.summary.json";
 
 /// Longer summaries are not read, and not written.
 const MAX_BYTES: usize = 64 << 10;
+
 /// What a list shows of a log (PROTOCOL 3, Listing).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -57,8 +58,9 @@ impl Sink for FactsSink {
         facts.events = facts.events.plus(1);
         match draft.kind {
             Kind::SessionTitle => {
-                let title = draft.data.get("title").and_then(Json::as_str).filter(|title| !title.is_empty());
-                facts.title = title.map(|title| title.lossy().into_owned());
+                if let Some(title) = title_in(draft.data) {
+                    facts.title = Some(title.lossy().into_owned());
+                }
             }
             Kind::Other if !draft.ignorable => {
                 facts.foreign.note(|| draft.type_text.lossy().into_owned());

@@ -77,7 +77,7 @@ pub(super) struct EndSeed {}
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub(super) struct SessionTitle {
-    /// The title; what is no string or is empty gives none.
+    /// The title; what is no string or is empty changes nothing.
     #[schemars(length(min = 1))]
     title: String,
     /// The messages that it was made from; empty for one that the user gave.
