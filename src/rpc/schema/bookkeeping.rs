@@ -1,4 +1,5 @@
-//! The same for what stands around the conversation: how the model is called, titles, compaction.
+//! What writers put into `data` of what stands around the conversation (how the model is called, titles, compaction),
+//! and what readers look for: described, not checked, as in `payloads`.
 
 #![expect(dead_code, reason = "the derived schema is all that is used")]
 
