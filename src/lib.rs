@@ -5,7 +5,8 @@
 //! ```text
 //! json <- log <- view <- session <- rpc <- stdio <- daemon <- main
 //! json, log <- disk <- daemon
-//! json, rpc <- client
+//! replay <- daemon, main
+//! json, rpc <- client (feature `client`)
 //! ```
 
 #[cfg(feature = "client")]

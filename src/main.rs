@@ -65,10 +65,10 @@ struct ServeArgs {
     /// directory.
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
-    /// Write the conversation to FILE as a transcript.
+    /// Write the conversation to FILE, which must not be there yet, as a transcript.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Where times come from: system, or fixed:MS+STEP.
+    /// Where times come from: system, or fixed:MS+STEP, which is MS at first and STEP more at each later look.
     #[arg(long, value_name = "SPEC", default_value = "system")]
     clock: Clock,
     /// Where ids come from: random, or sequential: counted, for transcripts.
@@ -77,7 +77,7 @@ struct ServeArgs {
     /// Whether appends must keep the turn/step/tool relations, where a client does not say.
     #[arg(long, value_enum, default_value = "enforce")]
     invariants: InvariantsArg,
-    /// Milliseconds that written events wait for others before all are made durable together.
+    /// Milliseconds that written events wait for others before all are made durable together; 0 to 60,000.
     #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=60_000))]
     sync_window: u64,
     /// Faults that storage is to meet, for tests.
@@ -98,27 +98,27 @@ enum InvariantsArg {
 
 #[derive(Args)]
 struct LimitArgs {
-    /// Bytes of a line, in or out; 64 KiB at least.
-    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = at_least::<{ 64 << 10 }, { 1 << 30 }>)]
+    /// Bytes of a line, in or out; 64 KiB to 1 GiB.
+    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = between::<{ 64 << 10 }, { 1 << 30 }>)]
     max_message_bytes: usize,
-    /// Bytes of one encoded event; 4 KiB at least, and 16 KiB less than a line at most; by default 16 MiB, or what fits.
-    #[arg(long, value_name = "BYTES", value_parser = at_least::<{ 4 << 10 }, { 1 << 30 }>)]
+    /// Bytes of one encoded event; 4 KiB to 16 KiB less than a line; by default 16 MiB, or what fits into a line.
+    #[arg(long, value_name = "BYTES", value_parser = between::<{ 4 << 10 }, { 1 << 30 }>)]
     max_event_bytes: Option<usize>,
-    /// Nesting in an event's data; 8 at least, which messages need.
-    #[arg(long, value_name = "LEVELS", default_value_t = 1_000, value_parser = at_least::<8, 10_000>)]
+    /// Nesting in an event's data; 8, which messages need, to 10,000.
+    #[arg(long, value_name = "LEVELS", default_value_t = 1_000, value_parser = between::<8, 10_000>)]
     max_depth: usize,
-    /// Bytes of unread output before input is no longer read; 4 KiB at least.
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = at_least::<{ 4 << 10 }, { 1 << 40 }>)]
+    /// Bytes of unread output before input is no longer read; 4 KiB to 1 TiB.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = between::<{ 4 << 10 }, { 1 << 40 }>)]
     max_queued_bytes: usize,
-    /// Events of one batch; 1 at least.
-    #[arg(long, value_name = "EVENTS", default_value_t = 10_000, value_parser = at_least::<1, { 1 << 30 }>)]
+    /// Events of one batch; 1 to 2^30.
+    #[arg(long, value_name = "EVENTS", default_value_t = 10_000, value_parser = between::<1, { 1 << 30 }>)]
     max_batch_events: usize,
-    /// Sessions live at once; 1 at least.
-    #[arg(long, value_name = "SESSIONS", default_value_t = 10_000, value_parser = at_least::<1, { 1 << 30 }>)]
+    /// Sessions live at once; 1 to 2^30.
+    #[arg(long, value_name = "SESSIONS", default_value_t = 10_000, value_parser = between::<1, { 1 << 30 }>)]
     max_live_sessions: usize,
 }
 
-fn at_least<const MIN: usize, const MAX: usize>(text: &str) -> Result<usize, String> {
+fn between<const MIN: usize, const MAX: usize>(text: &str) -> Result<usize, String> {
     let value = text.parse().map_err(|_| format!("{text:?} is no whole number"))?;
     if (MIN..=MAX).contains(&value) { Ok(value) } else { Err(format!("must be between {MIN} and {MAX}")) }
 }

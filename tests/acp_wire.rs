@@ -252,6 +252,56 @@ fn what_a_store_cannot_do_is_refused_and_writes_nothing() {
 }
 
 #[test]
+fn a_list_and_a_replay_tell_one_title() {
+    let root = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::acp(&["--store", &format!("jsonl:{}", root.path().display())], json!({}));
+    // The last one that is a text, and not an empty one, holds (FORMAT 3.1): the store takes any data.
+    let odd = ["", "3", "null", "[\"x\"]", "{}"].map(|title| match title {
+        "" => r#"{"title":""}"#.to_owned(),
+        "{}" => "{}".to_owned(),
+        other => format!(r#"{{"title":{other}}}"#),
+    });
+    let mut logs: Vec<(Vec<String>, Option<&str>)> =
+        odd.iter().map(|odd| (vec![r#"{"title":"First"}"#.to_owned(), odd.clone()], Some("First"))).collect();
+    logs.extend(odd.iter().map(|odd| (vec![odd.clone()], None)));
+    let new = r#"{"title":"N\ud83dew"}"#.to_owned();
+    logs.push((vec![r#"{"title":"Old"}"#.to_owned(), odd[0].clone(), new], Some("N\u{fffd}ew")));
+    let mut ids = Vec::new();
+    for (titles, _) in &logs {
+        let id = daemon.ok("session/new", json!({"cwd": "/w", "mcpServers": []}))["sessionId"].clone();
+        let id = id.as_str().unwrap().to_owned();
+        for data in titles {
+            daemon.send_line(&format!(
+                r#"{{"jsonrpc":"2.0","id":"a","method":"_session/append","params":{{"sessionId":"{id}","type":"session/title","data":{data}}}}}"#
+            ));
+            let answer = daemon.line();
+            assert!(answer.contains("\"result\""), "{answer}");
+        }
+        ids.push(id);
+    }
+    // Live; stored, with what its owner has left for lists; without that, so that the log is read.
+    for stage in ["live", "stored", "read"] {
+        let rows = daemon.ok("session/list", json!({}))["sessions"].clone();
+        for ((titles, expected), id) in logs.iter().zip(&ids) {
+            let row = rows.as_array().unwrap().iter().find(|row| row["sessionId"] == **id).unwrap();
+            assert_eq!(row["title"].as_str(), *expected, "{stage}, listed: {titles:?}");
+            let updates: Vec<Value> =
+                daemon.load(id).iter().map(|update| serde_json::from_str(update).unwrap()).collect();
+            let told = updates.iter().find(|update| update["sessionUpdate"] == "session_info_update");
+            let told = told.map(|update| update["title"].as_str().unwrap());
+            assert_eq!(told, *expected, "{stage}, replayed: {titles:?}");
+            daemon.ok("session/close", json!({"sessionId": id}));
+            if stage == "stored" {
+                let log = LogPath::new(Some("/w"), id, Encoding::Plain).unwrap();
+                std::fs::remove_file(root.path().join(log.session_dir()).join("session.summary.json"))
+                    .unwrap();
+            }
+        }
+    }
+    daemon.end();
+}
+
+#[test]
 fn a_directory_is_found_by_any_of_its_names() {
     let root = tempfile::tempdir().unwrap();
     let (real, link, other) = (root.path().join("real"), root.path().join("link"), root.path().join("other"));

@@ -45,6 +45,34 @@ fn a_list_shows_facts_without_the_files_times() {
     assert_eq!((list[0].artifact.id.as_str(), list[1].artifact.id.as_str()), ("s1", "s2"));
 }
 
+/// What stands in a frame whose checksum fails is shown of no log, as it is read of none.
+#[test]
+fn a_damaged_frame_tells_a_list_nothing() {
+    let store = Store::new();
+    let zstd = LogPath::new(None, "s", Encoding::Zstd).unwrap();
+    let mut encoder = FrameEncoder::new(3).unwrap();
+    let more = [
+        r#"{"type":"turn/start","seq":4,"time":9000,"data":{"turn":2}}"#,
+        r#"{"type":"x/foreign","seq":5,"time":9001,"data":{"long":"much longer than any other one of this log, by its text"}}"#,
+        r#"{"type":"session/title","seq":6,"time":9002,"data":{"title":"never"}}"#,
+    ];
+    // Long enough that its first lines are read before its end is seen.
+    let notes = (7..9_000)
+        .map(|seq| format!(r#"{{"type":"x/note","seq":{seq},"time":9003,"data":{{}},"ignorable":true}}"#));
+    let more: String = more.map(str::to_owned).into_iter().chain(notes).map(|row| row + "\n").collect();
+    let mut frames = [header("s", None), rows(), more].map(|text| encoder.encode(text.as_bytes()).unwrap());
+    let facts = |frames: &[Vec<u8>]| {
+        store.put(zstd.log().to_str().unwrap(), frames.concat());
+        let [listed] = &*store.list() else { panic!("one session") };
+        (listed.artifact.status, listed.facts.clone())
+    };
+    let (_, sound) = facts(&frames[..2]);
+    let (_, whole) = facts(&frames);
+    assert_eq!((whole.events.get(), whole.title.as_deref()), (9_000, Some("never")));
+    *frames[2].last_mut().unwrap() ^= 1;
+    assert_eq!(facts(&frames), (Status::Corrupt, sound));
+}
+
 #[test]
 fn a_session_that_goes_while_a_list_is_made_is_not_in_it() {
     let store = Store::new();

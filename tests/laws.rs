@@ -1,6 +1,6 @@
 //! What holds of every session whatever agents do to it: a projection is the fold of its log, a fork is
 //! the prefix, what an append accepts a seed accepts, a refusal leaves no trace, a batch is all or
-//! nothing, a retry is idempotent; and the surface is what a plain list would be.
+//! nothing, a retry is idempotent.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;
@@ -10,15 +10,16 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::Value;
 use sessiond::json::Json;
-use sessiond::log::{Offset, Seq, read_event};
+use sessiond::log::{Offset, read_event};
 use sessiond::rpc::WireError;
 use sessiond::session::{
     Candidate, Command, Expect, History, Interrupt, Invariants, Limits, OnOpenTurn, Outcome, Refusal,
     Restore, Rules,
 };
 use sessiond::view::View;
-use support::bench::{Bench, Event, Making, Seen, array, messages, offset, plain_header, seq};
-use support::traffic::{Act, KINDS, OPTIONAL, REQUIRED, event_of, user};
+use support::bench::{Bench, Event, Making, Seen, array, folded, offset, plain_header};
+use support::plain::{Client, Plain};
+use support::traffic::{Act, KINDS, OPTIONAL, REQUIRED, Random, event_of};
 
 /// What a wrong event can be told, by the rule or else by the code.
 const RULES: [&str; 36] = [
@@ -81,84 +82,10 @@ fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases: cases * times, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// The projections folded from a session's events alone.
-fn folded(bench: &Bench, id: &str) -> Seen {
-    let log = bench.session(id).history().log();
-    let mut view = View::default();
-    log.iter().for_each(|event| view.follow(event));
-    Seen::of(log, log.len(), &view)
-}
-
 /// What the session said when its log was that long.
 fn seen_at(bench: &Bench, id: &str, length: u64) -> Seen {
     let history = bench.session(id).history();
     Seen::of(history.log(), offset(length), &history.view_at(offset(length)))
-}
-
-/// The surface as a plain list, read from the events as any JSON reader would.
-#[derive(Clone, Default)]
-struct Plain {
-    events: Vec<Value>,
-    nodes: Vec<usize>,
-    generation: u64,
-}
-
-impl Plain {
-    fn push(&mut self, line: &str) {
-        let event: Value = serde_json::from_str(line).unwrap();
-        let seq = self.events.len();
-        assert_eq!(event["seq"], seq);
-        match &event["surfaceOp"] {
-            Value::Null => {}
-            Value::String(_) => self.nodes.push(seq),
-            op => {
-                let index = |name: &str| self.nodes.iter().position(|node| op[name] == *node).unwrap();
-                let (first, last) = (index("start"), index("end"));
-                self.nodes.splice(first..=last, [seq]);
-                self.generation += 1;
-            }
-        }
-        self.events.push(event);
-    }
-
-    fn messages(&self) -> Vec<&Value> {
-        let message = |node: &usize| {
-            let event = &self.events[*node];
-            let message =
-                if event["type"] == "user/message" { &event["data"] } else { &event["data"]["message"] };
-            let empty =
-                event["type"] == "assistant/message" && message["content"] == Value::Array(Vec::new());
-            (!empty).then_some(message)
-        };
-        self.nodes.iter().filter_map(message).collect()
-    }
-
-    fn assert_is(&self, seen: &Seen) {
-        assert_eq!(seen.nodes.iter().map(|node| *node as usize).collect::<Vec<_>>(), self.nodes);
-        assert_eq!(seen.generation, self.generation);
-        let messages: Vec<Value> =
-            seen.messages.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
-        assert_eq!(messages.iter().collect::<Vec<_>>(), self.messages());
-    }
-}
-
-/// A client that keeps the messages with `since` (PROTOCOL 3, Reads).
-#[derive(Default)]
-struct Client {
-    generation: u64,
-    messages: Vec<String>,
-}
-
-impl Client {
-    fn poll(&mut self, bench: &Bench, id: &str) {
-        let session = bench.session(id);
-        let (log, view) = (session.history().log(), session.view());
-        let generation = view.surface.replace_generation();
-        let from = if generation == self.generation { self.messages.len() } else { 0 };
-        self.messages.truncate(from);
-        self.messages.extend(messages(log, view, from));
-        self.generation = generation;
-    }
 }
 
 proptest! {
@@ -448,47 +375,6 @@ proptest! {
     }
 }
 
-/// The states that a log keeps for looks at its past are its own: a child that has outgrown its parent by far tells
-/// nothing of what the parent did behind the boundary, at whatever length it is asked.
-#[test]
-fn a_child_outgrows_its_parent() {
-    let mut bench = bench();
-    bench.create("s", Making { invariants: Invariants::Off, ..Making::default() }).unwrap();
-    let message = Event::new("user/message", user(1)).op("\"append\"");
-    let note = Event::new("todo/write", r#"{"todos":[]}"#);
-    let go_on = |bench: &mut Bench, id: &str, event: &Event, count: usize| {
-        bench.batch(id, &vec![event.clone(); count], None).unwrap();
-    };
-    go_on(&mut bench, "s", &message, 1_200);
-    for boundary in [0, 3, 9, 40, 200, 505, 511, 512, 700] {
-        bench.fork("s", None, Some(&boundary.to_string()), Some("kid"), OnOpenTurn::Reject).unwrap();
-        let nodes = |bench: &Bench, at: u64| {
-            bench
-                .session("kid")
-                .history()
-                .view_at(offset(at))
-                .surface
-                .nodes()
-                .map(Seq::get)
-                .collect::<Vec<_>>()
-        };
-        let inherited: Vec<u64> = (0..=boundary).collect();
-        go_on(&mut bench, "kid", &note, 3_000);
-        for at in boundary + 1..=bench.session("kid").next_seq().get() {
-            assert_eq!(nodes(&bench, at), inherited, "of {at} events, forked behind event {boundary}");
-        }
-        // Cut and grown anew, it is the same.
-        let cut = boundary + 60;
-        bench.store.session_mut("kid").unwrap().retract(offset(cut));
-        go_on(&mut bench, "kid", &message, 1_500);
-        for at in (cut..=bench.session("kid").next_seq().get()).step_by(7) {
-            let own: Vec<u64> = inherited.iter().copied().chain(cut..at).collect();
-            assert_eq!(nodes(&bench, at), own, "of {at} events, cut after {cut}");
-        }
-        bench.close("kid");
-    }
-}
-
 /// A refusal as it is told, apart from the index in a batch.
 fn told(refusal: Refusal) -> String {
     WireError::from(refusal).to_json()
@@ -504,18 +390,6 @@ fn timeless(line: &str) -> String {
         rest = rest[at + 5..].trim_start_matches(|digit: char| digit.is_ascii_digit());
     }
     out + rest
-}
-
-/// Numbers that look random and are the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound.max(1) as u64) as usize
-    }
 }
 
 /// The traffic of these laws gets somewhere: it breaks every rule and is accepted in every way.
@@ -557,96 +431,6 @@ fn traffic_reaches_every_rule() {
     for kind in ["turn/end", "step/end", "tool/call", "tool/result", "request/header", OPTIONAL, REQUIRED] {
         assert!(accepted.get(&format!("\"{kind}\"")).is_some_and(|count| *count > 100), "{kind}");
     }
-}
-
-/// An assistant's message without content: a node that gives no message.
-const SILENT: &str = r#"{"turn":1,"step":1,"message":{"id":"a","role":"assistant","content":[],"source":{"kind":"model","provider":"p","model":"m"}}}"#;
-
-/// A session's list: its nodes and generation now, and what they were at some lengths.
-type Life = (String, Vec<u64>, u64, Vec<(u64, Vec<u64>, u64)>);
-
-/// Long lives: thousands of replacements at random ranges, forks and looks at the past in between.
-#[test]
-fn a_surface_is_a_plain_list() {
-    let mut replaced = 0;
-    for seed in 1..=3u64 {
-        let mut random = Random(seed * 0x9E37_79B9);
-        let mut bench = Bench::default();
-        bench.create("s0", Making { invariants: Invariants::Off, ..Making::default() }).unwrap();
-        let mut lives: Vec<Life> = vec![("s0".to_owned(), Vec::new(), 0, vec![(0, Vec::new(), 0)])];
-        for round in 0..12_000u64 {
-            let (alive, which) = (lives.len(), random.below(lives.len()));
-            let (id, nodes, generation, past) = &mut lives[which];
-            let next = bench.session(id).next_seq().get();
-            let dice = random.below(100);
-            let silent = random.below(5) == 0;
-            let event = if silent {
-                Event::new("assistant/message", SILENT)
-            } else {
-                Event::new("user/message", user(round as u16))
-            };
-            // The list grows, shrinks and grows again.
-            let replaces = if nodes.len() > 900 { 70 } else { 25 };
-            if dice < replaces && !nodes.is_empty() {
-                let first = random.below(nodes.len());
-                let wide = if random.below(50) == 0 { nodes.len() } else { 6 };
-                let last = (first + random.below(wide)).min(nodes.len() - 1);
-                let op = format!(r#"{{"op":"replace","start":{},"end":{}}}"#, nodes[first], nodes[last]);
-                let event = event.op(op).citing(format!("{:?}", &nodes[first..=last]));
-                assert_eq!(bench.append(id, &event).unwrap().seq.get(), next);
-                nodes.splice(first..=last, [next]);
-                *generation += 1;
-                replaced += 1;
-            } else if dice < 97 {
-                assert_eq!(bench.append(id, &event.op(r#""append""#)).unwrap().seq.get(), next);
-                nodes.push(next);
-            } else if dice == 97 && alive < 6 {
-                let cut = past[random.below(past.len())].clone();
-                if cut.0 > 0 {
-                    let child = format!("s{}", lives.len());
-                    let parent = lives[which].0.clone();
-                    bench
-                        .fork(&parent, None, Some(&(cut.0 - 1).to_string()), Some(&child), OnOpenTurn::Reject)
-                        .unwrap();
-                    let shared =
-                        lives[which].3.iter().filter(|(length, ..)| *length <= cut.0).cloned().collect();
-                    lives.push((child, cut.1, cut.2, shared));
-                }
-            } else {
-                // A node that is gone is not found, whatever it was.
-                let gone = random.below(next as usize) as u64;
-                if !nodes.contains(&gone) {
-                    let op = format!(r#"{{"op":"replace","start":{gone},"end":{gone}}}"#);
-                    assert!(bench.append(id, &event.op(op).citing(format!("[{gone}]"))).is_err());
-                }
-            }
-            let (id, nodes, generation, past) = &mut lives[which];
-            let session = bench.session(id);
-            let surface = &session.view().surface;
-            assert_eq!((surface.len(), surface.replace_generation()), (nodes.len(), *generation));
-            if round % 16 == 0 {
-                assert!(surface.nodes().map(|seq| seq.get()).eq(nodes.iter().copied()), "{id}");
-                let speaks = |node: &&u64| {
-                    let line = session.history().log().get(seq(**node)).unwrap().line();
-                    !line.contains("assistant")
-                };
-                let messages: Vec<u64> = nodes.iter().filter(speaks).copied().collect();
-                let from = random.below(messages.len() + 1);
-                assert!(surface.message_seqs(from).map(|seq| seq.get()).eq(messages[from..].iter().copied()));
-                assert_eq!(surface.message_count(), messages.len());
-                past.push((session.next_seq().get(), nodes.clone(), *generation));
-                let (length, was, generation) = &past[random.below(past.len())];
-                let then = session.history().view_at(offset(*length)).surface;
-                assert!(then.nodes().map(|seq| seq.get()).eq(was.iter().copied()), "{id} at {length}");
-                assert_eq!(then.replace_generation(), *generation);
-            }
-        }
-        for (id, nodes, ..) in &lives {
-            assert!(bench.session(id).view().surface.nodes().map(|seq| seq.get()).eq(nodes.iter().copied()));
-            assert_eq!(bench.seen(id), folded(&bench, id));
-        }
-    }
-    assert!(replaced > 5_000, "{replaced}");
 }
 
 #[test]

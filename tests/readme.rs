@@ -205,6 +205,43 @@ fn the_table_of_flags_is_the_help_text() {
     assert_eq!(named, helped);
 }
 
+/// Flags of `serve` with a range: the least and the most that they take, and how both pages say so.
+const RANGES: [(&str, u64, u64, &str); 6] = [
+    ("sync-window", 0, 60_000, "; 0 to 60,000"),
+    ("max-message-bytes", 64 << 10, 1 << 30, "; 64 KiB to 1 GiB"),
+    ("max-depth", 8, 10_000, "; 8, which messages need, to 10,000"),
+    ("max-queued-bytes", 4 << 10, 1 << 40, "; 4 KiB to 1 TiB"),
+    ("max-batch-events", 1, 1 << 30, "; 1 to 2^30"),
+    ("max-live-sessions", 1, 1 << 30, "; 1 to 2^30"),
+];
+
+#[test]
+fn a_flag_takes_what_the_pages_say_and_refuses_the_rest_with_that() {
+    let sessiond = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+        let done = command.arg("serve").args(args).stdin(Stdio::null()).output().unwrap();
+        (done.status.code(), String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap())
+    };
+    let (_, help, _) = sessiond(&["--help"]);
+    let table = rows(&readme(), "Limits and flags");
+    for (flag, least, most, said) in RANGES {
+        let flag = format!("--{flag}");
+        let helped = help.lines().find(|line| line.contains(&flag)).unwrap();
+        assert!(helped.contains(said), "{helped}");
+        let row = table.iter().find(|row| row.first().unwrap().contains(&flag)).unwrap();
+        assert!(row.last().unwrap().ends_with(said), "{row:?}");
+        let given = |value: u64| sessiond(&["--store", "memory:", &flag, &value.to_string()]);
+        assert_eq!((given(least).0, given(most).0), (Some(0), Some(0)), "{flag}");
+        for refused in [least.checked_sub(1), Some(most + 1)].into_iter().flatten() {
+            let (code, _, told) = given(refused);
+            assert_eq!(code, Some(2), "{flag} {refused}");
+            assert!(told.contains(&least.to_string()) && told.contains(&most.to_string()), "{told}");
+        }
+        let (code, _, told) = sessiond(&[&flag, "many"]);
+        assert!(code == Some(2) && told.contains(&flag), "{told}");
+    }
+}
+
 #[test]
 fn the_example_without_a_package_runs() {
     let script = root().join("examples/native.py");

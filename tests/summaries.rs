@@ -102,7 +102,7 @@ fn a_flush_leaves_the_facts_that_a_reading_finds() {
     store.local.ok("session/flush", s());
     let told = store.summary("s").unwrap();
     assert_eq!(told, store.read("s"));
-    assert_eq!((told.events.get(), told.title), (7, None));
+    assert_eq!((told.events.get(), told.title.as_deref()), (7, Some("first \"one\" \u{2028}")));
     // A list opens the log for its header, looks for the other encoding, and opens the summary: nothing more.
     let opens = |ops: &[Op]| ops.iter().filter(|op| **op == Op::Open).count();
     assert_eq!(opens(&store.during("session/list", json!({}))), 3);

@@ -20,8 +20,13 @@ pub enum StoreChoice {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreChoiceError {
     /// A text of no known form, from the flag or from `SESSIOND_STORE`.
-    #[error("{0:?} is no store; write memory: or jsonl:DIR")]
-    NoStore(String),
+    #[error("{given_by}: {text:?} is no store; write memory: or jsonl:DIR")]
+    NoStore {
+        /// `--store` or `SESSIOND_STORE`.
+        given_by: &'static str,
+        /// The text.
+        text: String,
+    },
     /// `SESSIOND_STORE` is no text.
     #[error("SESSIOND_STORE is not UTF-8; write memory: or jsonl:DIR")]
     NotUtf8,
@@ -45,10 +50,12 @@ impl StoreChoice {
     /// What is wrong with the text, or with the user's directories.
     pub fn resolve(flag: Option<&str>) -> Result<Self, StoreChoiceError> {
         if let Some(spec) = flag {
-            return Self::parse(spec);
+            return Self::parse("--store", spec);
         }
         match std::env::var_os(VARIABLE) {
-            Some(spec) if !spec.is_empty() => Self::parse(spec.to_str().ok_or(StoreChoiceError::NotUtf8)?),
+            Some(spec) if !spec.is_empty() => {
+                Self::parse(VARIABLE, spec.to_str().ok_or(StoreChoiceError::NotUtf8)?)
+            }
             _ => {
                 let dirs = etcetera::choose_base_strategy()?;
                 let state = dirs.state_dir().unwrap_or_else(|| dirs.data_dir());
@@ -57,11 +64,11 @@ impl StoreChoice {
         }
     }
 
-    fn parse(spec: &str) -> Result<Self, StoreChoiceError> {
+    fn parse(given_by: &'static str, spec: &str) -> Result<Self, StoreChoiceError> {
         match spec.strip_prefix("jsonl:") {
             Some(dir) if !dir.is_empty() => Ok(Self::Jsonl(PathBuf::from(dir))),
             _ if spec == "memory:" => Ok(Self::Memory),
-            _ => Err(StoreChoiceError::NoStore(spec.to_owned())),
+            _ => Err(StoreChoiceError::NoStore { given_by, text: spec.to_owned() }),
         }
     }
 }

@@ -1,15 +1,17 @@
 //! The storage room: files, locks and encodings of stored logs (FORMAT 13).
 //!
 //! It knows bytes, lengths and names, and nothing of commands or methods. Lowest first: [`fs`] is the seam to the
-//! file system with [`os`] behind it and two doubles beside it ([`fault`], [`record`] with [`crash`]); [`paths`] turns ids into
-//! names; [`lock`] owns a log; [`zstd`] and [`lines`] read frames and lines; [`write`](mod@write) appends and syncs;
-//! [`publish`] gives a new log its name, [`replace`] puts a repaired one in the place of a damaged one, [`temporary`] knows
-//! what is on its way to a name, and what is left of that.
+//! file system with [`os`] behind it and two doubles beside it ([`fault`], [`record`] with [`crash`]); [`paths`] turns ids
+//! into names; [`lock`] owns a log; [`zstd`] and [`lines`] read frames and lines; [`write`](mod@write) appends and syncs;
+//! [`session_file`] knows how far that has come for one live session; [`publish`] gives a new log its name, [`replace`]
+//! puts a repaired one in the place of a damaged one, [`temporary`] knows what is on its way to a name, and what is left
+//! of that.
 //!
 //! Reading: [`read`] gives the events of a log to its caller and says how the log ends, with [`damage`] for what is wrong
-//! and [`legacy`] for old shapes; a plain log comes in batches of lines (`batch`), those of a long one filled by a second
-//! thread (`read_ahead`); [`find`] knows where a session lies, [`list`] and [`catalogue`] show all of them,
-//! [`summary`] saves reading them for that; [`salvage`] keeps what is cut off or replaced, [`delete`](mod@delete) removes.
+//! and [`legacy`] for old shapes; its records are taken one after the other (`rows`, `row`); a plain log comes in batches
+//! of lines (`batch`), those of a long one filled by a second thread (`read_ahead`); [`find`] knows where a session lies,
+//! [`list`] and [`catalogue`] show all of them, [`summary`] saves reading them for that; [`salvage`] keeps what is cut off
+//! or replaced, [`delete`](mod@delete) removes.
 
 mod batch;
 pub mod catalogue;

@@ -100,6 +100,9 @@ pub trait Sink {
         None
     }
 
+    /// A frame begins whose events may be given back, all of them, at its end.
+    fn frame_begins(&mut self) {}
+
     /// Gives back the events from `to` on: their frame turned out to be damaged, or their row was refused in its
     /// middle. The reading ends here.
     fn retract(&mut self, to: Offset) {

@@ -330,7 +330,8 @@ impl Rows<'_> {
     }
 
     /// What is known before a frame whose content is not trusted yet.
-    pub(super) fn mark(&self) -> Mark {
+    pub(super) fn mark(&mut self) -> Mark {
+        self.sink.frame_begins();
         Mark {
             events: self.events,
             missing_newline: self.missing_newline,

@@ -5,6 +5,7 @@
 //! missing, stale, damaged or copied along with a directory, and no list is wrong for it.
 
 use std::io;
+use std::sync::Arc;
 
 use super::damage::Refused;
 use super::fs::{FileSystem, read_full};
@@ -12,13 +13,14 @@ use super::paths::LogPath;
 use super::read::{Sink, StoredEvent};
 use super::temporary::temporary_name;
 use crate::json::{Json, Type, quote_into};
-use crate::log::{ForeignTypes, Kind, LastActive, LongestEvent, Offset};
+use crate::log::{ForeignTypes, Kind, LastActive, LongestEvent, Offset, title_in};
 
 /// The summary's name in the session directory.
 pub(super) const SUMMARY_FILE: &str = "session.summary.json";
 
 /// Longer summaries are not read, and not written.
 const MAX_BYTES: usize = 64 << 10;
+
 /// What a list shows of a log (PROTOCOL 3, Listing).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -37,7 +39,17 @@ pub struct Facts {
 /// Gathers facts from a log that is read; keeps no event and validates none.
 #[derive(Debug, Default)]
 pub struct FactsSink {
-    facts: Facts,
+    now: Gathered,
+    /// The same where the frame began that is being read.
+    before: Gathered,
+}
+
+/// Cheap to clone, as each frame asks for it.
+#[derive(Clone, Debug, Default)]
+struct Gathered {
+    events: Offset,
+    title: Option<Arc<str>>,
+    foreign: ForeignTypes,
     last: LastActive<i64>,
     longest: LongestEvent,
 }
@@ -46,34 +58,46 @@ impl FactsSink {
     /// What was found so far.
     #[must_use]
     pub fn facts(&self) -> Facts {
-        let longest = Some(self.longest.bytes() as u64);
-        Facts { last_time: self.last.get(), longest, ..self.facts.clone() }
+        let Gathered { events, title, foreign, last, longest } = self.now.clone();
+        Facts {
+            events,
+            last_time: last.get(),
+            title: title.map(|title| title.as_ref().to_owned()),
+            foreign,
+            longest: Some(longest.bytes() as u64),
+        }
     }
 }
 
 impl Sink for FactsSink {
     fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused> {
-        let (draft, facts) = (event.draft, &mut self.facts);
-        facts.events = facts.events.plus(1);
+        let (draft, Gathered { events, title, foreign, last, longest }) = (event.draft, &mut self.now);
+        *events = events.plus(1);
         match draft.kind {
             Kind::SessionTitle => {
-                let title = draft.data.get("title").and_then(Json::as_str).filter(|title| !title.is_empty());
-                facts.title = title.map(|title| title.lossy().into_owned());
+                if let Some(given) = title_in(draft.data) {
+                    *title = Some(given.lossy().into());
+                }
             }
             Kind::Other if !draft.ignorable => {
-                facts.foreign.note(|| draft.type_text.lossy().into_owned());
+                foreign.note(|| draft.type_text.lossy().into_owned());
             }
             _ => {}
         }
-        if draft.max_len() > self.longest.bytes() {
-            self.longest.follow(draft.kind, draft.encoded_len(event.seq, event.time), || draft.data);
+        if draft.max_len() > longest.bytes() {
+            longest.follow(draft.kind, draft.encoded_len(event.seq, event.time), || draft.data);
         }
-        self.last.follow(draft.kind, event.time, || event.time, || draft.data);
+        last.follow(draft.kind, event.time, || event.time, || draft.data);
         Ok(())
     }
 
-    fn retract(&mut self, to: Offset) {
-        self.facts.events = to;
+    fn frame_begins(&mut self) {
+        self.before = self.now.clone();
+    }
+
+    /// Only a frame is ever given back: this sink refuses no event.
+    fn retract(&mut self, _to: Offset) {
+        self.now = self.before.clone();
     }
 }
 

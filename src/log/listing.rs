@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::header::Header;
 use super::kind::Kind;
-use crate::json::Json;
+use crate::json::{Json, JsonStr};
 
 /// The last event that is no `session/title*` (PROTOCOL 3, Listing), as its seq or its time.
 ///
@@ -94,6 +94,12 @@ fn is_interrupted(data: Json<'_>) -> bool {
 /// `session/title*`, if it has one, else of its creation.
 pub fn active_at(header: &Header, last: Option<i64>) -> i64 {
     last.unwrap_or_else(|| i64::try_from(header.created_at).unwrap_or(i64::MAX))
+}
+
+/// The title that the data of a `session/title` gives (FORMAT 3.1): none where it is no string, or empty. The last event
+/// that gives one holds, in a list and in a replay.
+pub fn title_in(data: Json<'_>) -> Option<JsonStr<'_>> {
+    data.get("title").and_then(Json::as_str).filter(|title| !title.is_empty())
 }
 
 /// Types outside the vocabulary that are not marked ignorable: a log loads only where all of them are declared. The

@@ -17,7 +17,7 @@ pub struct ReplayArgs {
     /// Rewrite the files with what came back
     #[arg(long)]
     pub update: bool,
-    /// How many seconds to wait for a line
+    /// How many seconds to wait for a line; 1 to 3,600
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,
     /// The daemon to try instead of this one; the flags of a transcript are added

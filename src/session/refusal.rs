@@ -123,7 +123,7 @@ fn last_text(last: &Option<Seq>) -> String {
 
 fn conflict_text(expected: Offset, actual: Offset) -> String {
     if expected > actual {
-        return "; no event stands there yet".to_owned();
+        return format!("; no event stands there yet, append from {actual} on");
     }
     format!(", and it does not hold these events there; read on from {expected}")
 }

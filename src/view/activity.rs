@@ -1,7 +1,7 @@
 //! What a list of sessions shows of a log.
 
 use crate::json::JsonStr;
-use crate::log::{Event, ForeignTypes, Kind, LastActive, Log, LongestEvent, Seq};
+use crate::log::{Event, ForeignTypes, Kind, LastActive, Log, LongestEvent, Seq, title_in};
 
 /// The latest title, the time of the latest event that is no title, the types that not every reader knows and the size of
 /// the longest event (PROTOCOL 3, Listing).
@@ -17,7 +17,7 @@ impl Activity {
     /// Follows a committed event.
     pub fn apply(&mut self, event: Event<'_>) {
         match event.kind() {
-            Kind::SessionTitle => self.title = Some(event.seq()),
+            Kind::SessionTitle if title_in(event.data()).is_some() => self.title = Some(event.seq()),
             Kind::Other if !event.ignorable() => {
                 self.foreign.note(|| event.type_text().lossy().into_owned());
             }
@@ -32,10 +32,9 @@ impl Activity {
         log.get(self.last.get()?).map(Event::time)
     }
 
-    /// The title that the last `session/title` event gave.
+    /// The last title.
     pub fn title<'l>(&self, log: &'l Log) -> Option<JsonStr<'l>> {
-        let title = log.get(self.title?)?.data().get("title")?.as_str()?;
-        (!title.is_empty()).then_some(title)
+        title_in(log.get(self.title?)?.data())
     }
 
     /// Types outside the vocabulary that are not marked ignorable.

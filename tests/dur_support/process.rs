@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::{append, note};
+
 /// So long a test waits for anything before it fails.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
@@ -225,4 +227,10 @@ pub fn log_of(store: &Path, session: &str) -> PathBuf {
     let logs: Vec<_> = logs.collect();
     assert_eq!(logs.len(), 1, "{logs:?}");
     logs.into_iter().next().unwrap()
+}
+
+/// Makes a session with one note in it.
+pub fn with_note(daemon: &mut Daemon, session: &str) {
+    daemon.ok("session/new", json!({"sessionId": session, "cwd": "/w"}));
+    daemon.ok("session/append", append(session, &note(0)));
 }

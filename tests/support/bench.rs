@@ -291,3 +291,11 @@ pub fn without(object: &str, name: &str) -> String {
     let members: Vec<_> = members.map(|(key, value)| format!("{}:{}", key.text(), value.text())).collect();
     format!("{{{}}}", members.join(","))
 }
+
+/// The projections folded from a session's events alone.
+pub fn folded(bench: &Bench, id: &str) -> Seen {
+    let log = bench.session(id).history().log();
+    let mut view = View::default();
+    log.iter().for_each(|event| view.follow(event));
+    Seen::of(log, log.len(), &view)
+}

@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod client;
 pub mod daemon;
+pub mod plain;
 pub mod traffic;
 
 use std::path::{Path, PathBuf};

@@ -189,3 +189,15 @@ pub fn event_of((kind, variant, b, c): Act, session: &Session) -> Event {
         }
     }
 }
+
+/// Numbers that look random and are the same in every run.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound.max(1) as u64) as usize
+    }
+}

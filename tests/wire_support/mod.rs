@@ -189,3 +189,8 @@ impl Drop for Daemon {
 pub fn line(id: u64, method: &str, params: Value) -> String {
     format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
 }
+
+/// An append of a title with that data.
+pub fn title(id: u64, session: &str, data: Value) -> String {
+    line(id, "session/append", json!({"sessionId": session, "type": "session/title", "data": data}))
+}

@@ -1,15 +1,17 @@
-//! Making, mending, letting go and deleting the file of one session. Runs off the owner thread.
+//! Making, mending, letting go and deleting the files of one session, its summary among them. Runs off the owner thread.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::failures::{failed, lost, sync_failed, write_failed};
-use super::read::Summary;
+use super::failures::{errno, failed, lost, sync_failed, write_failed};
+use super::read::{find, locked};
 use super::storage::Shared;
-use crate::disk::fs::File;
+use crate::disk::delete::{DeleteError, delete as delete_stored, delete_open};
+use crate::disk::fs::{File, remedy};
 use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::publish::{Piece, PublishError};
 use crate::disk::session_file::{FileError, SessionFile};
+use crate::disk::summary::{Facts, write_summary};
 use crate::log::{Log, Offset, Seq, SessionId, header_line};
 use crate::rpc::storage::{ListFacts, Loss, Publication, StorageError, StoredSummary};
 use crate::session::Session;
@@ -50,7 +52,7 @@ fn publish_new(
     let id = &header.id;
     let path = LogPath::new(header.cwd.as_deref(), id.as_str(), Encoding::Plain)
         .map_err(|error| failed(&error.to_string(), &std::io::ErrorKind::InvalidInput.into(), false))?;
-    if super::read::find(shared, id, false)?.is_some() {
+    if find(shared, id, false)?.is_some() {
         return Err(exists(shared, id));
     }
     let mut first = header_line(header, *inherited);
@@ -83,14 +85,14 @@ fn publish_new(
             let how = Loss::Changed { expected, actual: expected.saturating_sub(missing) };
             Err(lost("copying the parent's log", false, how))
         }
-        Err(PublishError::Lock(error)) => Err(super::read::locked(id, error)),
+        Err(PublishError::Lock(error)) => Err(locked(id, error)),
     }
 }
 
 /// The id is taken, with what is known of who has it.
 fn exists(shared: &Shared, id: &SessionId) -> StorageError {
     let none = StoredSummary { parent_session: None, inherited: Offset::ZERO, next_seq: Offset::ZERO };
-    match super::read::find(shared, id, true) {
+    match find(shared, id, true) {
         Ok(found) => StorageError::Exists { id: id.clone(), summary: found.unwrap_or(none) },
         Err(error) => error,
     }
@@ -132,7 +134,7 @@ pub(super) fn delete(
     id: &SessionId,
     file: Option<SessionFile>,
 ) -> Result<(), (Option<Box<SessionFile>>, StorageError)> {
-    match super::read::delete(shared, id, file.as_ref()) {
+    match remove(shared, id, file.as_ref()) {
         Ok(()) => Ok(()),
         Err(error) => {
             let gone = matches!(error, StorageError::Undeleted { .. });
@@ -143,6 +145,59 @@ pub(super) fn delete(
                 Box::new(file)
             };
             Err((file.map(mark), error))
+        }
+    }
+}
+
+/// Removes a session's files; `file` is its log if this process has it open.
+fn remove(shared: &Shared, id: &SessionId, file: Option<&SessionFile>) -> Result<(), StorageError> {
+    let deleted = match file {
+        Some(file) => delete_open(shared.fs.as_ref(), file.path(), file.file()).map(|()| true),
+        None => delete_stored(&shared.fs, id, shared.me),
+    };
+    match deleted {
+        Ok(_) => Ok(()),
+        Err(DeleteError::Lock(error)) => Err(locked(id, error)),
+        Err(DeleteError::Io(error)) => Err(failed("removing the session", &error, false)),
+        Err(DeleteError::Unfinished(error)) => {
+            Err(StorageError::Undeleted { errno: errno(&error), remedy: remedy(&error) })
+        }
+    }
+}
+
+/// A summary to be left beside a log, for cheap lists: it is good for the log as long as that has this size.
+pub(super) struct Summary {
+    path: LogPath,
+    header_line: String,
+    size: u64,
+    facts: Facts,
+}
+
+impl Summary {
+    /// The summary of a file that holds exactly what the facts tell; none of one whose header line is not at hand.
+    pub(super) fn of(file: &SessionFile, facts: ListFacts) -> Option<Self> {
+        if facts.length != file.written() {
+            return None;
+        }
+        let ListFacts { length: events, last_time, title, foreign, longest } = facts;
+        Some(Self {
+            path: file.path().clone(),
+            header_line: file.header_line()?.to_owned(),
+            size: file.len(),
+            facts: Facts { events, last_time, title, foreign, longest },
+        })
+    }
+
+    /// The size of the log that it is good for.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Leaves it. Losing it costs a reading.
+    pub(super) fn leave(&self, shared: &Shared) {
+        let Self { path, header_line, size, facts } = self;
+        if let Err(error) = write_summary(shared.fs.as_ref(), path, header_line, *size, facts) {
+            tracing::debug!(%error, "no summary was left");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the owner knows of the file of a live session.
 
-use super::read::Summary;
+use super::keep::Summary;
 use crate::disk::session_file::SessionFile;
 use crate::log::Offset;
 use crate::rpc::storage::Ticket;

@@ -1,21 +1,20 @@
-//! Finding, reading, listing and deleting stored sessions. Runs off the owner thread.
+//! Finding, reading and listing stored sessions. Runs off the owner thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::failures::{errno, failed};
+use super::failures::failed;
 use super::keeper::{Keeper, Witness};
 use super::storage::Shared;
 use crate::disk::catalogue::Catalogue;
 use crate::disk::damage::{Place, ReadError, TooLow, Verdict};
-use crate::disk::delete::{DeleteError, delete as delete_stored, delete_open};
 use crate::disk::find::{FindError, OddPlace, check_place, find as find_log, is_absent};
-use crate::disk::fs::{File, read_full, remedy};
+use crate::disk::fs::{File, read_full};
 use crate::disk::list::{Artifact, Status as DiskStatus};
 use crate::disk::lock::{Holder, Lock, LockError};
 use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::read::{Held, Scan, read_log};
 use crate::disk::session_file::{Mend, SessionFile};
-use crate::disk::summary::{Facts, FactsSink, write_summary};
+use crate::disk::summary::{Facts, FactsSink};
 use crate::disk::temporary::sweep;
 use crate::disk::write::LogWriter;
 use crate::log::{Log, Offset, SessionId};
@@ -329,62 +328,5 @@ fn stored_info(artifact: Artifact, facts: Facts, vocabulary: &Vocabulary) -> Sto
         },
         status,
         reason,
-    }
-}
-
-/// A summary to be left beside a log, for cheap lists: it is good for the log as long as that has this size.
-pub(super) struct Summary {
-    path: LogPath,
-    header_line: String,
-    size: u64,
-    facts: Facts,
-}
-
-impl Summary {
-    /// The summary of a file that holds exactly what the facts tell; none of one whose header line is not at hand.
-    pub(super) fn of(file: &SessionFile, facts: ListFacts) -> Option<Self> {
-        if facts.length != file.written() {
-            return None;
-        }
-        let ListFacts { length: events, last_time, title, foreign, longest } = facts;
-        Some(Self {
-            path: file.path().clone(),
-            header_line: file.header_line()?.to_owned(),
-            size: file.len(),
-            facts: Facts { events, last_time, title, foreign, longest },
-        })
-    }
-
-    /// The size of the log that it is good for.
-    pub(super) fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// Leaves it. Losing it costs a reading.
-    pub(super) fn leave(&self, shared: &Shared) {
-        let Self { path, header_line, size, facts } = self;
-        if let Err(error) = write_summary(shared.fs.as_ref(), path, header_line, *size, facts) {
-            tracing::debug!(%error, "no summary was left");
-        }
-    }
-}
-
-/// Removes a session's files; `file` is its log if this process has it open.
-pub(super) fn delete(
-    shared: &Shared,
-    id: &SessionId,
-    file: Option<&SessionFile>,
-) -> Result<(), StorageError> {
-    let deleted = match file {
-        Some(file) => delete_open(shared.fs.as_ref(), file.path(), file.file()).map(|()| true),
-        None => delete_stored(&shared.fs, id, shared.me),
-    };
-    match deleted {
-        Ok(_) => Ok(()),
-        Err(DeleteError::Lock(error)) => Err(locked(id, error)),
-        Err(DeleteError::Io(error)) => Err(failed("removing the session", &error, false)),
-        Err(DeleteError::Unfinished(error)) => {
-            Err(StorageError::Undeleted { errno: errno(&error), remedy: remedy(&error) })
-        }
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::failures::write_failed;
+use super::keep::Summary;
 use super::live::{Here, Leaving, Live};
-use super::read::Summary;
 use super::{keep, read};
 use crate::daemon::heap;
 use crate::disk::fault::FaultFs;

@@ -84,10 +84,10 @@ struct SharedArgs {
     /// An event type beyond the known ones that sessions may hold, as a client declares it; may be repeated.
     #[arg(long = "event-type", value_name = "TYPE")]
     event_types: Vec<String>,
-    /// Bytes of one encoded event, as for serve: a log with larger ones is refused. 4 KiB at least.
+    /// Bytes of one encoded event, as for serve: a log with larger ones is refused; 4 KiB to 1 GiB.
     #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, value_parser = clap::value_parser!(u64).range(4 << 10..=1 << 30))]
     max_event_bytes: u64,
-    /// Nesting in an event's data, as for serve. 8 at least.
+    /// Nesting in an event's data, as for serve; 8 to 10,000.
     #[arg(long, value_name = "LEVELS", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(8..=10_000))]
     max_depth: u32,
 }

@@ -2,13 +2,13 @@
 
 use super::calls;
 use super::content::Wrote;
-use super::fields::{filled, inner, string};
+use super::fields::{inner, string};
 use super::projector::Projector;
 use super::split;
 use super::time::iso8601;
 use super::update::{AsBlock, At, Updates};
 use crate::json::{Json, MAX_SAFE_INTEGER, Type};
-use crate::log::{Event, Kind, LastActive, Log, Offset, Seq};
+use crate::log::{Event, Kind, LastActive, Log, Offset, Seq, title_in};
 
 /// The latest of the things of which only the last one counts.
 #[derive(Debug, Default)]
@@ -28,9 +28,7 @@ impl Latest {
     pub(super) fn note(&mut self, event: &Event<'_>) {
         match event.kind() {
             Kind::TodoWrite if todos(event).is_some() => self.plan = Some(event.seq()),
-            Kind::SessionTitle if filled(event.data().get("title")).is_some() => {
-                self.title = Some(event.seq());
-            }
+            Kind::SessionTitle if title_in(event.data()).is_some() => self.title = Some(event.seq()),
             Kind::RequestContext => {
                 self.size = event.data().get("contextWindow").and_then(Json::as_safe_uint);
             }
@@ -116,7 +114,8 @@ fn write_plan(event: &Event<'_>, updates: &mut Updates, limit: usize) {
 }
 
 fn write_title(event: &Event<'_>, active: Option<String>, updates: &mut Updates, limit: usize) {
-    let Some(title) = filled(event.data().get("title")) else { return };
+    let Some(title) = title_in(event.data()) else { return };
+    // A client shows it on a line; a list gives it whole.
     const LONGEST: usize = 64 << 10;
     let (title, _) = split::head(inner(title), LONGEST);
     let mut update = updates.begin("session_info_update", limit).word("title", title);

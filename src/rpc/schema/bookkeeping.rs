@@ -1,4 +1,5 @@
-//! The same for what stands around the conversation: how the model is called, titles, compaction.
+//! What writers put into `data` of what stands around the conversation (how the model is called, titles, compaction),
+//! and what readers look for: described, not checked, as in `payloads`.
 
 #![expect(dead_code, reason = "the derived schema is all that is used")]
 
@@ -77,7 +78,7 @@ pub(super) struct EndSeed {}
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub(super) struct SessionTitle {
-    /// The title; what is no string or is empty gives none.
+    /// The title; what is no string or is empty changes nothing.
     #[schemars(length(min = 1))]
     title: String,
     /// The messages that it was made from; empty for one that the user gave.

@@ -1,0 +1,171 @@
+//! A daemon stays within its bounds: the system's limits fail a write and nothing else, nothing outside the root is
+//! touched, and no other user reads what is in it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod dur_support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use dur_support::process::{Daemon, log_of, tree, with_note};
+use dur_support::{append, note};
+use serde_json::json;
+
+/// A daemon below limits of the shell that starts it.
+fn limited(store: &Path, ulimit: &str) -> Daemon {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit {ulimit} && exec \"$@\""), "sh", env!("CARGO_BIN_EXE_sessiond")]);
+    command.arg("serve").arg("--store").arg(format!("jsonl:{}", store.display()));
+    Daemon::run(command)
+}
+
+#[test]
+fn a_limit_of_file_sizes_fails_the_write_and_ends_nothing() {
+    let store = tempfile::tempdir().unwrap();
+    let mut daemon = limited(store.path(), "-f 12");
+    with_note(&mut daemon, "s");
+    let large = append("s", &note("x".repeat(5_000)));
+    let mut kept = 1;
+    let refused = loop {
+        match daemon.call("session/append", large.clone()) {
+            Ok(_) => kept += 1,
+            Err(error) => break error,
+        }
+        assert!(kept < 10, "the limit did not bind");
+    };
+    assert_eq!(
+        (&refused["data"]["code"], &refused["data"]["errno"]),
+        (&json!("STORAGE_FAILED"), &json!("EFBIG"))
+    );
+    daemon.ok("session/append", append("s", &note("small")));
+    daemon.ok("session/close", json!({"sessionId": "s"}));
+    daemon.end();
+    let mut daemon = Daemon::start(store.path());
+    assert_eq!(daemon.ok("session/load", json!({"sessionId": "s"}))["nextSeq"], kept + 1);
+    daemon.end();
+    // The same for the commands that write: a torn end is not kept beside the log, and the log stays as it was.
+    let log = log_of(store.path(), "s");
+    let torn = [std::fs::read(&log).unwrap(), vec![b'x'; 20_000]].concat();
+    std::fs::write(&log, &torn).unwrap();
+    let repair = format!("ulimit -f 12 && exec \"$0\" repair s --store 'jsonl:{}'", store.path().display());
+    let repaired = Command::new("sh").args(["-c", &repair, env!("CARGO_BIN_EXE_sessiond")]).output().unwrap();
+    assert_eq!(repaired.status.code(), Some(1), "{repaired:?}");
+    assert_eq!(std::fs::read(&log).unwrap(), torn);
+}
+
+#[test]
+fn descriptors_are_as_many_as_the_process_may_have() {
+    let store = tempfile::tempdir().unwrap();
+    let mut daemon = limited(store.path(), "-S -n 40");
+    for at in 0..60 {
+        with_note(&mut daemon, &format!("s{at}"));
+    }
+    assert_eq!(daemon.ok("session/list", json!({"live": true}))["sessions"].as_array().unwrap().len(), 60);
+    daemon.end();
+}
+
+#[test]
+fn no_id_and_no_cwd_leads_out_of_the_root() {
+    let around = tempfile::tempdir().unwrap();
+    let store = around.path().join("a/b/store");
+    std::fs::create_dir_all(store.parent().unwrap()).unwrap();
+    let before = tree(around.path());
+    let mut daemon = Daemon::start(&store);
+    let names = [
+        "../../x",
+        "..",
+        ".",
+        "/etc/passwd",
+        "a/../../../x",
+        "\u{0}",
+        "a\u{0}b",
+        "~",
+        "C:\\x",
+        "session.jsonl",
+    ];
+    let long = "l".repeat(5000);
+    for id in names.into_iter().chain([long.as_str(), ""]) {
+        for method in ["session/new", "session/load", "session/inspect", "session/delete"] {
+            let params = json!({"sessionId": id});
+            match (method, daemon.call(method, params)) {
+                ("session/new", Ok(_)) => {
+                    daemon.ok("session/append", append(id, &note(1)));
+                    daemon.ok("session/close", json!({"sessionId": id}));
+                }
+                ("session/delete", Ok(_)) => {}
+                (_, Ok(_)) => assert!(id.len() < 300 && !id.is_empty(), "{method} {id:?}"),
+                (_, Err(error)) => {
+                    let code = error["data"]["code"].as_str().unwrap();
+                    assert!(
+                        ["INVALID_PARAMS", "SESSION_NOT_FOUND"].contains(&code),
+                        "{method} {id:?}: {error}"
+                    );
+                    assert!(
+                        id.len() > 255 || id.is_empty() || method != "session/new",
+                        "{method} {id:?}: {error}"
+                    );
+                }
+            }
+            if method == "session/load" {
+                daemon.ok("session/close", json!({"sessionId": id}));
+            }
+        }
+    }
+    for (n, cwd) in ["/../../x", "/..", "/a/../../..", "/\u{0}", "/a\u{0}b"]
+        .into_iter()
+        .chain([&*format!("/{}", &long[..4000])])
+        .enumerate()
+    {
+        let id = format!("cwd-{n}");
+        daemon.ok("session/new", json!({"sessionId": id, "cwd": cwd}));
+        daemon.ok("session/append", append(&id, &note(1)));
+        daemon.ok("session/close", json!({"sessionId": id}));
+        assert_eq!(daemon.ok("session/load", json!({"sessionId": id}))["header"]["cwd"], cwd);
+    }
+    for cwd in ["../../x", "x", "", &format!("/{long}")] {
+        assert_eq!(daemon.err("session/new", json!({"cwd": cwd})).0, "INVALID_PARAMS");
+    }
+    daemon.end();
+    let after = tree(around.path());
+    assert!(
+        after.keys().all(|path| path.starts_with(&store) || before.contains_key(path)),
+        "{:?}",
+        after.keys()
+    );
+}
+
+#[test]
+fn modes_do_not_follow_the_umask() {
+    for umask in ["000", "077", "277"] {
+        let around = tempfile::tempdir().unwrap();
+        let store = around.path().join("store");
+        let mut command = Command::new("sh");
+        let script = format!("umask {umask}; exec \"$0\" serve --store \"jsonl:$1\"");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_sessiond")]).arg(&store);
+        let mut daemon = Daemon::run(command);
+        with_note(&mut daemon, "s");
+        daemon.ok("session/fork", json!({"sessionId": "s", "childSessionId": "c"}));
+        daemon.ok("session/close", json!({"sessionId": "s"})); // a summary, too
+        let mut seen = 0;
+        let mut dirs = vec![store.clone()];
+        while let Some(dir) = dirs.pop() {
+            assert_eq!(dir.metadata().unwrap().permissions().mode() & 0o7777, 0o700, "{umask} {dir:?}");
+            for entry in std::fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    dirs.push(path);
+                } else {
+                    assert_eq!(
+                        path.metadata().unwrap().permissions().mode() & 0o7777,
+                        0o600,
+                        "{umask} {path:?}"
+                    );
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen >= 3, "{seen}");
+        daemon.end();
+    }
+}
