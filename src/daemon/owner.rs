@@ -10,7 +10,7 @@ use crate::replay::{RecordError, Recorder};
 use crate::rpc::storage::Storage;
 use crate::rpc::{Server, Settings};
 use crate::stdio::{
-    Drained, Filled, Frame, Input, Lines, Output, Stdio, StdioError, WakeFd, Waker, wait, wake_pair,
+    Drained, Filled, Frame, Input, Lines, Output, SOON, Stdio, StdioError, WakeFd, Waker, wait, wake_pair,
 };
 
 /// How long an end waits for a client that does not read (PROTOCOL 1).
@@ -90,7 +90,7 @@ pub fn serve(
         };
         let pause = match owner.output.go_on() {
             true => pause,
-            false => Some(pause.map_or(TICK, |pause| pause.min(TICK))),
+            false => Some(pause.map_or(SOON, |pause| pause.min(SOON))),
         };
         // Not while anything is under way: no other thread's news is to be passed over.
         let at_rest = reads && !ended && pause.is_none() && owner.server.is_idle();
@@ -121,7 +121,7 @@ pub fn serve(
                 ended = true;
             }
         }
-        owner.carry_out(|| wake_is_enough(&wake));
+        owner.carry_out(|tick| wake_is_enough(&wake, tick));
         owner.hand_over();
         if ended && !owner.unread && !owner.server.has_more() {
             break;
@@ -158,9 +158,9 @@ impl Patience {
     }
 }
 
-/// Waits until some other thread has news.
-fn wake_is_enough(wake: &WakeFd) {
-    let _ = wait(None, wake, None, Some(TICK));
+/// Waits until some other thread has news, or so long.
+fn wake_is_enough(wake: &WakeFd, tick: Duration) {
+    let _ = wait(None, wake, None, Some(tick));
 }
 
 struct Owner {
@@ -183,7 +183,7 @@ impl Owner {
     }
 
     /// Carries out the lines that are there; stops between two of them while [`Self::is_blocked`].
-    fn carry_out(&mut self, pause: impl Fn()) {
+    fn carry_out(&mut self, pause: impl Fn(Duration)) {
         loop {
             if self.server.output().is_some_and(|out| out.len() >= HAND_OVER_AT) {
                 self.hand_over();
@@ -213,11 +213,12 @@ impl Owner {
     }
 
     /// Goes on until nothing waits any more, or until `patience` with a client that does not read is over.
-    fn run_dry(&mut self, pause: &impl Fn(), mut patience: Option<&mut Patience>) {
+    fn run_dry(&mut self, pause: &impl Fn(Duration), mut patience: Option<&mut Patience>) {
         loop {
+            let tick = if self.output.go_on() { TICK } else { SOON };
             match &mut patience {
                 Some(patience) if self.output.over_bound() => {
-                    pause();
+                    pause(tick);
                     if patience.is_over(Some(self.output.queued_bytes())) {
                         return;
                     }
@@ -230,7 +231,7 @@ impl Owner {
                 return;
             }
             if !self.server.has_more() {
-                pause();
+                pause(tick);
             }
         }
     }
@@ -258,7 +259,7 @@ impl Owner {
 
     /// What was accepted is carried out, flushed and answered; a client that does not read gets 5 s.
     fn finish(&mut self, wake: &WakeFd) {
-        let pause = || wake_is_enough(wake);
+        let pause = |tick| wake_is_enough(wake, tick);
         let mut patience = Patience::new(LAST_WORDS);
         self.run_dry(&pause, Some(&mut patience));
         self.given_up = !self.server.is_idle();
