@@ -1,13 +1,14 @@
-//! What becomes of a daemon that may start no thread when it needs one? Nothing is lost, and it goes on: with output at
-//! once, as far as that takes no wait.
+//! What becomes of a daemon that may start no thread when it needs one? Nothing is lost, and it goes on: with output when
+//! it may, with a store on disk at once, by the thread that it has from its start on.
 //!
 //! The system bounds the threads of users, not those of root: where no daemon can be run as another user, this test says
 //! so and passes.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -15,7 +16,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, getuid, kill_process};
 
 /// Users that run nothing else, one for each test.
-const USERS: [u32; 1] = [54_321];
+const USERS: [u32; 4] = [54_321, 54_322, 54_323, 54_324];
+/// Longer than a thread without work is usually kept.
+const LONG_REST: Duration = Duration::from_secs(11);
 /// So long a daemon that hangs is waited for.
 const TOO_LONG: Duration = Duration::from_secs(60);
 
@@ -108,4 +111,141 @@ fn watch(child: &Child) -> Sender<()> {
         }
     });
     alive
+}
+
+/// A daemon over a store on disk that has all the threads that it ever gets.
+struct Poor {
+    daemon: Process,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    stderr: ChildStderr,
+    #[allow(dead_code)] // there until this ends
+    held: (Option<Process>, Sender<()>),
+    id: u32,
+}
+
+impl Poor {
+    fn start(user: u32, args: &str) -> Option<Self> {
+        let (mut child, output) = start(user, args, 3)?;
+        let (input, stderr) = (child.stdin.take(), child.stderr.take().unwrap());
+        let held = (None, watch(&child));
+        let mut this = Self { daemon: Process(child), input, output, stderr, held, id: 0 };
+        this.call("ping", "{}"); // it has started, and has what it has at rest
+        this.held.0 = Some(other(user)?);
+        Some(this)
+    }
+
+    fn send(&mut self, method: &str, params: &str) -> u32 {
+        self.id += 1;
+        let line = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{method}\",\"params\":{params}}}\n",
+            self.id
+        );
+        self.input.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
+        self.id
+    }
+
+    fn call(&mut self, method: &str, params: &str) -> String {
+        let id = format!("\"id\":{},", self.send(method, params));
+        loop {
+            let mut line = String::new();
+            if self.output.read_line(&mut line).unwrap() == 0 {
+                let mut told = String::new();
+                self.stderr.read_to_string(&mut told).unwrap();
+                panic!("{method} {params}: no answer; {told}");
+            }
+            if line.contains(&id) {
+                return line;
+            }
+        }
+    }
+
+    fn ok(&mut self, method: &str, params: &str) {
+        let answer = self.call(method, params);
+        assert!(answer.contains("\"result\""), "{method} {params}: {answer}");
+    }
+
+    /// What it said while it ended, which it must by itself; what it logged.
+    fn end(mut self) -> (String, String) {
+        let (mut said, mut told) = (String::new(), String::new());
+        self.output.read_to_string(&mut said).unwrap();
+        let ended = self.daemon.0.wait().unwrap();
+        self.stderr.read_to_string(&mut told).unwrap();
+        assert!(ended.success(), "{ended}: {told}");
+        (said, told)
+    }
+}
+
+/// A store that everybody may write to.
+fn store() -> (tempfile::TempDir, String) {
+    let store = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(store.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let spec = format!("--store jsonl:{}", store.path().display());
+    (store, spec)
+}
+
+fn note(session: &str) -> String {
+    format!("{{\"sessionId\":\"{session}\",\"type\":\"feedback/record\",\"data\":{{\"text\":\"x\"}}}}")
+}
+
+#[test]
+fn a_store_on_disk_has_a_thread_from_the_start_to_the_end() {
+    let ((dir, spec), s) = (store(), "{\"sessionId\":\"s\"}");
+    let plan = dir.path().join("plan");
+    std::fs::write(&plan, "list_dir panic\n").unwrap();
+    let Some(mut daemon) = Poor::start(USERS[1], &format!("{spec} --fault-file {}", plan.display())) else {
+        return;
+    };
+    // A job that panics, and a rest, take no thread away.
+    let bug = daemon.call("session/list", "{}");
+    assert!(bug.contains("INTERNAL"), "{bug}");
+    thread::sleep(LONG_REST);
+    daemon.ok("session/list", "{}");
+    daemon.ok("session/new", s);
+    daemon.ok("session/append", &note("s"));
+    daemon.ok("session/flush", s);
+    daemon.ok("session/fork", "{\"sessionId\":\"s\",\"childSessionId\":\"child\"}");
+    daemon.ok("session/close", s);
+    daemon.ok("session/load", s);
+    daemon.ok("session/inspect", s);
+    daemon.ok("session/delete", "{\"sessionId\":\"child\"}");
+    // More at once than there are threads at the best of times, and the end behind them.
+    for n in 0..40 {
+        daemon.send("session/new", &format!("{{\"sessionId\":\"s{n}\"}}"));
+        daemon.send("session/append", &note(&format!("s{n}")));
+    }
+    daemon.input = None;
+    let (said, told) = daemon.end();
+    assert_eq!(said.matches("\"result\"").count(), 80, "{said}");
+    assert_eq!(told.matches("a job of the store met a bug").count(), 1, "{told}");
+    let stored =
+        |n: u32| std::fs::read_to_string(dir.path().join(format!("_no-cwd/s{n}/session.jsonl"))).unwrap();
+    assert!((0..40).all(|n| stored(n).lines().count() == 2));
+}
+
+#[test]
+fn a_signal_ends_a_daemon_that_gets_no_more_threads() {
+    let (_dir, spec) = store();
+    let Some(mut daemon) = Poor::start(USERS[2], &spec) else { return };
+    daemon.ok("session/new", "{\"sessionId\":\"s\"}");
+    daemon.ok("session/append", &note("s"));
+    kill_process(Pid::from_child(&daemon.daemon.0), Signal::TERM).unwrap();
+    daemon.end();
+}
+
+#[test]
+fn a_store_on_disk_that_cannot_have_its_threads_does_not_start() {
+    let (_dir, spec) = store();
+    for threads in [1, 2] {
+        let Some((mut child, mut output)) = start(USERS[3], &spec, threads) else { return };
+        drop(child.stdin.take());
+        let _watched = watch(&child);
+        let (mut said, mut told) = (String::new(), String::new());
+        output.read_to_string(&mut said).unwrap();
+        child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(3), "{threads}: {told}");
+        assert_eq!(said, "");
+        assert_eq!(told.lines().count(), 1, "{threads}: {told}");
+        assert!(told.contains("cannot start threads: "), "{threads}: {told}");
+    }
 }

@@ -1,5 +1,7 @@
 //! The owner thread: reads a chunk of stdin, carries out every whole line in it, writes stdout once.
 
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
@@ -29,23 +31,39 @@ const HAND_OVER_AT: usize = 1 << 20;
 pub enum DaemonError {
     #[error(transparent)]
     Stdio(#[from] StdioError),
-    #[error("cannot start threads: {0}")]
-    Threads(std::io::Error),
+    #[error(
+        "cannot start threads: {0}; end other processes of this user, or allow it more (ulimit -u, a container's limit)"
+    )]
+    Threads(io::Error),
     #[error("cannot listen for signals: {0}")]
-    Signals(std::io::Error),
+    Signals(io::Error),
 }
 
 /// Threads for timers and work that waits, for a storage that needs them; never for the standard streams.
 ///
+/// What one of them does for timers and one for work is done as long as the runtime is there, whatever the system
+/// refuses later: work for which no further thread can be started waits for one that there is.
+///
 /// # Errors
-/// [`DaemonError::Threads`] when they cannot be started.
+/// [`DaemonError::Threads`] when these two cannot be started.
 pub fn background() -> Result<Runtime, DaemonError> {
-    Builder::new_multi_thread()
-        .worker_threads(1)
-        .max_blocking_threads(BLOCKING_THREADS)
-        .enable_all()
-        .build()
-        .map_err(DaemonError::Threads)
+    let start = || {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(1).max_blocking_threads(BLOCKING_THREADS).enable_all();
+        let runtime = builder.thread_keep_alive(Duration::MAX).build()?; // none ends for having nothing to do
+        runtime.spawn_blocking(|| ());
+        Ok(runtime)
+    };
+    // Where there is no thread to be had, tokio panics; it runs none yet whose panics would go unheard meanwhile.
+    let usual = take_hook();
+    set_hook(Box::new(|_| {}));
+    let started = catch_unwind(AssertUnwindSafe(start));
+    set_hook(usual);
+    let refused = |panic: Box<dyn std::any::Any + Send>| {
+        let text = panic.downcast::<String>().map_or_else(|_| "tokio panicked".to_owned(), |text| *text);
+        Err(io::Error::other(text))
+    };
+    started.unwrap_or_else(refused).map_err(DaemonError::Threads)
 }
 
 /// Serves one client over `stdio` until its input ends, its output closes or a signal asks for the end.
