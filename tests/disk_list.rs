@@ -265,10 +265,10 @@ fn deletion_takes_its_own_files_and_nothing_else() {
     let fs = store.fs.as_ref();
     write_summary(fs, &path, "{}", 1, &Facts::default()).unwrap();
     let log = fs.open_read(&path.log()).unwrap();
-    let first = save_cut(fs, &path.log(), log.as_ref(), 100, 120).unwrap();
+    let first = save_cut(&store.fs, &path.log(), log.as_ref(), 100, 120).unwrap();
     assert_eq!(first, dir.join("session.jsonl.cut-100"));
     assert_eq!(
-        save_cut(fs, &path.log(), log.as_ref(), 100, 110).unwrap(),
+        save_cut(&store.fs, &path.log(), log.as_ref(), 100, 110).unwrap(),
         dir.join("session.jsonl.cut-100.1")
     );
     let whole = std::fs::read(store.dir.path().join(path.log())).unwrap();

@@ -11,7 +11,8 @@ use sessiond::disk::paths::{Encoding, LogPath};
 use sessiond::disk::publish::{Piece, Publisher};
 use sessiond::disk::record::RecordingFs;
 use sessiond::disk::replace::Replacement;
-use sessiond::disk::salvage::save_whole;
+use sessiond::disk::salvage::{save_cut, save_whole};
+use sessiond::disk::temporary::sweep;
 
 const ME: Holder = Holder { pid: 1, since_ms: 2 };
 const OLD: &[u8] = b"header\none\ngarbage\nthree\n";
@@ -44,7 +45,7 @@ fn power_loss_leaves_either_log_and_never_loses_the_old_one() {
     let begun = disk.changes();
     let lock = Lock::try_acquire(&fs, &path().log(), ME).unwrap();
     let new = prepared(&fs, &lock);
-    assert_eq!(save_whole(fs.as_ref(), &path().log(), lock.file().as_ref(), 25).unwrap(), backup());
+    assert_eq!(save_whole(&fs, &path().log(), lock.file().as_ref(), 25).unwrap(), backup());
     new.commit(&lock, 25).unwrap();
     drop(lock);
     let done = disk.changes();
@@ -60,6 +61,45 @@ fn power_loss_leaves_either_log_and_never_loses_the_old_one() {
         seen[usize::from(log == NEW)] += 1;
     }
     assert!(seen[0] > 5 && seen[1] > 2, "{seen:?}");
+}
+
+/// Whatever ends the saving, power loss or a kill: what has the name of what was kept is all of it, and the next one keeps
+/// it again.
+#[test]
+fn what_is_kept_beside_a_log_has_its_name_when_it_is_whole() {
+    let (disk, fs) = stored();
+    let lock = Lock::try_acquire(&fs, &path().log(), ME).unwrap();
+    let begun = disk.changes();
+    let cut = save_cut(&fs, &path().log(), lock.file().as_ref(), 11, 25).unwrap();
+    assert_eq!(cut, path().session_dir().join("session.jsonl.cut-11"));
+    let between = disk.changes();
+    save_whole(&fs, &path().log(), lock.file().as_ref(), 25).unwrap();
+    drop(lock);
+    let whole = |fs: &RecordingFs, context: &str| {
+        let kept = [(&cut, &OLD[11..]), (&backup(), OLD)].map(|(path, content)| {
+            let found = fs.content(path);
+            assert!(found.as_deref().is_none_or(|found| found == content), "{context}: {found:?}");
+            found.is_some()
+        });
+        kept.into_iter().filter(|there| *there).count()
+    };
+    let mut seen = [0; 3];
+    for state in disk.crash_states(1, 300).filter(|state| state.changes >= begun) {
+        let context = format!("{} {}", state.changes, state.story);
+        let there = whole(&state.fs, &context);
+        assert!(there > 0 || state.changes < between, "what was answered is gone: {context}");
+        seen[there] += 1;
+        // The next owner: loaded, and saved anew.
+        let fs: Arc<dyn FileSystem> = Arc::new(state.fs.clone());
+        let lock = Lock::try_acquire(&fs, &path().log(), ME).unwrap();
+        sweep(fs.as_ref(), &path(), lock.file().as_ref());
+        let again = save_cut(&fs, &path().log(), lock.file().as_ref(), 11, 25).unwrap();
+        assert_eq!(state.fs.content(&again).unwrap(), OLD[11..], "{context}");
+        whole(&state.fs, &context);
+        let left = state.fs.paths().into_iter().find(|path| path.to_str().unwrap().ends_with(".tmp"));
+        assert_eq!(left, None, "{context}");
+    }
+    assert!(seen.iter().all(|count| *count > 2), "{seen:?}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The owner thread: reads a chunk of stdin, carries out every whole line in it, writes stdout once.
 
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
@@ -10,7 +12,7 @@ use crate::replay::{RecordError, Recorder};
 use crate::rpc::storage::Storage;
 use crate::rpc::{Server, Settings};
 use crate::stdio::{
-    Drained, Filled, Frame, Input, Lines, Output, Stdio, StdioError, WakeFd, Waker, wait, wake_pair,
+    Drained, Filled, Frame, Input, Lines, Output, SOON, Stdio, StdioError, WakeFd, Waker, wait, wake_pair,
 };
 
 /// How long an end waits for a client that does not read (PROTOCOL 1).
@@ -29,23 +31,39 @@ const HAND_OVER_AT: usize = 1 << 20;
 pub enum DaemonError {
     #[error(transparent)]
     Stdio(#[from] StdioError),
-    #[error("cannot start threads: {0}")]
-    Threads(std::io::Error),
+    #[error(
+        "cannot start threads: {0}; end other processes of this user, or allow it more (ulimit -u, a container's limit)"
+    )]
+    Threads(io::Error),
     #[error("cannot listen for signals: {0}")]
-    Signals(std::io::Error),
+    Signals(io::Error),
 }
 
 /// Threads for timers and work that waits, for a storage that needs them; never for the standard streams.
 ///
+/// What one of them does for timers and one for work is done as long as the runtime is there, whatever the system
+/// refuses later: work for which no further thread can be started waits for one that there is.
+///
 /// # Errors
-/// [`DaemonError::Threads`] when they cannot be started.
+/// [`DaemonError::Threads`] when these two cannot be started.
 pub fn background() -> Result<Runtime, DaemonError> {
-    Builder::new_multi_thread()
-        .worker_threads(1)
-        .max_blocking_threads(BLOCKING_THREADS)
-        .enable_all()
-        .build()
-        .map_err(DaemonError::Threads)
+    let start = || {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(1).max_blocking_threads(BLOCKING_THREADS).enable_all();
+        let runtime = builder.thread_keep_alive(Duration::MAX).build()?; // none ends for having nothing to do
+        runtime.spawn_blocking(|| ());
+        Ok(runtime)
+    };
+    // Where there is no thread to be had, tokio panics; it runs none yet whose panics would go unheard meanwhile.
+    let usual = take_hook();
+    set_hook(Box::new(|_| {}));
+    let started = catch_unwind(AssertUnwindSafe(start));
+    set_hook(usual);
+    let refused = |panic: Box<dyn std::any::Any + Send>| {
+        let text = panic.downcast::<String>().map_or_else(|_| "tokio panicked".to_owned(), |text| *text);
+        Err(io::Error::other(text))
+    };
+    started.unwrap_or_else(refused).map_err(DaemonError::Threads)
 }
 
 /// Serves one client over `stdio` until its input ends, its output closes or a signal asks for the end.
@@ -90,7 +108,7 @@ pub fn serve(
         };
         let pause = match owner.output.go_on() {
             true => pause,
-            false => Some(pause.map_or(TICK, |pause| pause.min(TICK))),
+            false => Some(pause.map_or(SOON, |pause| pause.min(SOON))),
         };
         // Not while anything is under way: no other thread's news is to be passed over.
         let at_rest = reads && !ended && pause.is_none() && owner.server.is_idle();
@@ -121,7 +139,7 @@ pub fn serve(
                 ended = true;
             }
         }
-        owner.carry_out(|| wake_is_enough(&wake));
+        owner.carry_out(|tick| wake_is_enough(&wake, tick));
         owner.hand_over();
         if ended && !owner.unread && !owner.server.has_more() {
             break;
@@ -158,9 +176,9 @@ impl Patience {
     }
 }
 
-/// Waits until some other thread has news.
-fn wake_is_enough(wake: &WakeFd) {
-    let _ = wait(None, wake, None, Some(TICK));
+/// Waits until some other thread has news, or so long.
+fn wake_is_enough(wake: &WakeFd, tick: Duration) {
+    let _ = wait(None, wake, None, Some(tick));
 }
 
 struct Owner {
@@ -183,7 +201,7 @@ impl Owner {
     }
 
     /// Carries out the lines that are there; stops between two of them while [`Self::is_blocked`].
-    fn carry_out(&mut self, pause: impl Fn()) {
+    fn carry_out(&mut self, pause: impl Fn(Duration)) {
         loop {
             if self.server.output().is_some_and(|out| out.len() >= HAND_OVER_AT) {
                 self.hand_over();
@@ -213,11 +231,12 @@ impl Owner {
     }
 
     /// Goes on until nothing waits any more, or until `patience` with a client that does not read is over.
-    fn run_dry(&mut self, pause: &impl Fn(), mut patience: Option<&mut Patience>) {
+    fn run_dry(&mut self, pause: &impl Fn(Duration), mut patience: Option<&mut Patience>) {
         loop {
+            let tick = if self.output.go_on() { TICK } else { SOON };
             match &mut patience {
                 Some(patience) if self.output.over_bound() => {
-                    pause();
+                    pause(tick);
                     if patience.is_over(Some(self.output.queued_bytes())) {
                         return;
                     }
@@ -230,7 +249,7 @@ impl Owner {
                 return;
             }
             if !self.server.has_more() {
-                pause();
+                pause(tick);
             }
         }
     }
@@ -258,7 +277,7 @@ impl Owner {
 
     /// What was accepted is carried out, flushed and answered; a client that does not read gets 5 s.
     fn finish(&mut self, wake: &WakeFd) {
-        let pause = || wake_is_enough(wake);
+        let pause = |tick| wake_is_enough(wake, tick);
         let mut patience = Patience::new(LAST_WORDS);
         self.run_dry(&pause, Some(&mut patience));
         self.given_up = !self.server.is_idle();

@@ -1,9 +1,15 @@
-//! Keeping what is cut off a log, or the whole of one: nothing that was stored is thrown away (PROTOCOL 3, Load).
+//! Keeping what is cut off a log, or the whole of one: nothing that was stored is thrown away (PROTOCOL 3, Load). What is
+//! kept has its name when it is whole and synced, so that nobody takes what a killed process has left for all there was.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::fs::{File, FileSystem};
+use super::lock::LockError;
+use super::publish::PublishError;
+use super::temporary::Temporary;
 
 /// Copies the bytes of `log` from `from` up to `len` to a new file beside it, `<log>.cut-<from>`, and makes them
 /// durable. To be called, under the log's lock, before the log is cut there. Returns the file's path.
@@ -13,7 +19,7 @@ use super::fs::{File, FileSystem};
 /// # Errors
 /// The errno of the step that failed; the log is as it was, and so should stay.
 pub fn save_cut(
-    fs: &dyn FileSystem,
+    fs: &Arc<dyn FileSystem>,
     path: &Path,
     log: &dyn File,
     from: u64,
@@ -28,43 +34,56 @@ pub fn save_cut(
 ///
 /// # Errors
 /// The errno of the step that failed; the log is as it was, and so should stay.
-pub fn save_whole(fs: &dyn FileSystem, path: &Path, log: &dyn File, len: u64) -> io::Result<PathBuf> {
+pub fn save_whole(fs: &Arc<dyn FileSystem>, path: &Path, log: &dyn File, len: u64) -> io::Result<PathBuf> {
     save(fs, path, log, 0, len, &|attempt| format!(".backup-{}", attempt + 1))
 }
 
 fn save(
-    fs: &dyn FileSystem,
+    fs: &Arc<dyn FileSystem>,
     path: &Path,
     log: &dyn File,
     from: u64,
     len: u64,
-    suffix: &dyn Fn(u32) -> String,
+    suffix: &dyn Fn(u64) -> String,
 ) -> io::Result<PathBuf> {
-    let (saved, file) = create(fs, path, suffix)?;
-    let copied = copy(file.as_ref(), log, from, len).and_then(|()| file.sync_data());
-    let kept = copied.and_then(|()| fs.sync_dir(path.parent().unwrap_or(Path::new(""))));
-    if let Err(error) = kept {
+    let dir = path.parent().unwrap_or(Path::new(""));
+    let temp = Temporary::create(fs, path).map_err(why)?;
+    copy(temp.file().as_ref(), log, from, len)?;
+    temp.file().sync_data()?;
+    let saved = dir.join(free_name(fs.as_ref(), dir, path, suffix)?);
+    fs.rename(temp.path(), &saved)?;
+    if let Err(error) = fs.sync_dir(dir) {
         let _ = fs.unlink(&saved);
         return Err(error);
     }
     Ok(saved)
 }
 
-fn create(
+/// The first name that nothing has. It stays free: whoever puts something beside a log so has the log's lock.
+fn free_name(
     fs: &dyn FileSystem,
+    dir: &Path,
     path: &Path,
-    suffix: &dyn Fn(u32) -> String,
-) -> io::Result<(PathBuf, std::sync::Arc<dyn File>)> {
-    let mut attempt = 0u32;
+    suffix: &dyn Fn(u64) -> String,
+) -> io::Result<OsString> {
+    let entries = fs.list_dir(dir)?;
+    let mut attempt = 0;
     loop {
-        let mut name = path.as_os_str().to_owned();
+        let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(suffix(attempt));
-        let saved = PathBuf::from(name);
-        match fs.create_new(&saved) {
-            Ok(file) => return Ok((saved, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 1000 => attempt += 1,
-            Err(error) => return Err(error),
+        if entries.iter().all(|entry| entry.name != name) {
+            return Ok(name);
         }
+        attempt += 1;
+    }
+}
+
+/// The I/O error behind a file that could not be made.
+fn why(error: PublishError) -> io::Error {
+    match error {
+        PublishError::Io { source, .. }
+        | PublishError::Lock(LockError::Io(source) | LockError::Unsupported(source)) => source,
+        error => io::Error::other(error),
     }
 }
 

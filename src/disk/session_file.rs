@@ -282,7 +282,7 @@ impl SessionFile {
         if let Some(at) = self.mend.cut_at {
             let (log, end) = (self.path.log(), self.writer.committed_len());
             if !self.tail_saved {
-                let saved = save_cut(self.fs.as_ref(), &log, self.writer.file().as_ref(), at, end);
+                let saved = save_cut(&self.fs, &log, self.writer.file().as_ref(), at, end);
                 let saved = saved.map_err(FileError::Save)?;
                 self.tail_saved = true;
                 let name = saved.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -91,11 +91,6 @@ impl Kind {
     pub fn is_surface(self) -> bool {
         matches!(self, Self::UserMessage | Self::AssistantMessage | Self::ToolResult)
     }
-
-    /// Types of other times that this format refuses everywhere (FORMAT 2.1, 14).
-    pub fn is_retired(name: &str) -> bool {
-        matches!(name, "request/header-delta" | "mode/set" | "steering/message")
-    }
 }
 
 /// The load vocabulary (FORMAT 3) beside the types that a projection reads; sorted.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::{Json, Type};
 use crate::log::{Kind, is_row_tag};
+use crate::view::RETIRED;
 
 use super::envelope::Request;
 use super::error::{Code, WireError};
@@ -214,7 +215,8 @@ fn read_types(value: Json<'_>) -> Result<Vec<DeclaredType>, WireError> {
             }
         }
         let name = name.ok_or_else(shape)?.into_owned();
-        if name.is_empty() || tag || Kind::of(&name) != Kind::Other || Kind::is_retired(&name) {
+        let retired = RETIRED.iter().any(|(retired, _)| *retired == name);
+        if name.is_empty() || tag || retired || Kind::of(&name) != Kind::Other {
             let error =
                 invalid("event types of the client's own: not empty, known, retired or a storage row's tag");
             return Err(error.text("type", &name.chars().take(100).collect::<String>()));

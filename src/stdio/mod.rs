@@ -24,7 +24,7 @@ mod writer;
 pub use error::StdioError;
 pub use input::{Filled, Input};
 pub use lines::{Frame, Lines};
-pub use output::{Drained, Output};
+pub use output::{Drained, Output, SOON};
 pub use protect::{Stdio, take_stdio};
 pub use stderr::StderrLog;
 pub use wait::{Ready, wait};

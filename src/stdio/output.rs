@@ -1,7 +1,7 @@
 //! The adaptive writer, owner's side.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
@@ -13,6 +13,8 @@ use super::{Waker, fd, own};
 /// Buffers up to this many bytes are tried without the writer thread. Above it the copy into the pipe costs more
 /// than waking the thread, which then runs beside the owner's next chunk.
 const INLINE_MAX: usize = 16 * 1024;
+/// So long what could not be written waits for its thread or for room, where there is no thread to wait for that.
+pub const SOON: Duration = Duration::from_millis(10);
 
 /// How [`Output::drain`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,10 +87,21 @@ impl Output {
         self.backlog.bytes() > self.backlog.bound()
     }
 
-    /// Tries again to start the thread, if that has failed. False while it fails: to be called again after a while.
-    pub fn go_on(&self) -> bool {
+    /// Tries again to start the thread, if that has failed; as long as it fails, writes what fits without a wait. False
+    /// while anything is left to be written so: to be called again [`SOON`].
+    pub fn go_on(&mut self) -> bool {
         self.backlog.go_on();
-        !self.backlog.is_stalled()
+        while let Some(piece) = self.backlog.take() {
+            let step = piece.rest().get(..INLINE_MAX).unwrap_or(piece.rest());
+            let written = self.write_inline(step);
+            self.backlog.put_back(piece, *written.as_ref().unwrap_or(&0));
+            match written {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(errno) => self.backlog.fail(errno),
+            }
+        }
+        true
     }
 
     /// The bound.
@@ -102,8 +115,15 @@ impl Output {
     }
 
     /// Waits until all is written, the output is closed or `timeout` is over.
-    pub fn drain(&self, timeout: Duration) -> Drained {
-        let left = self.backlog.wait_empty(timeout);
+    pub fn drain(&mut self, timeout: Duration) -> Drained {
+        let deadline = Instant::now().checked_add(timeout);
+        let left = loop {
+            let pause = if self.go_on() { timeout } else { timeout.min(SOON) };
+            let left = self.backlog.wait_empty(pause);
+            if left == 0 || self.closed() || deadline.is_some_and(|at| at <= Instant::now()) {
+                break left;
+            }
+        };
         if self.closed() {
             Drained::Closed
         } else if left == 0 {

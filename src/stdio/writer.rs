@@ -51,11 +51,19 @@ struct State {
     stop: bool,
 }
 
+/// Bytes that wait to be written.
 #[derive(Debug)]
-struct Piece {
+pub(super) struct Piece {
     bytes: Vec<u8>,
     /// Where the unwritten part starts.
     from: usize,
+}
+
+impl Piece {
+    /// The unwritten part.
+    pub(super) fn rest(&self) -> &[u8] {
+        self.bytes.get(self.from..).unwrap_or_default()
+    }
 }
 
 impl Backlog {
@@ -112,6 +120,26 @@ impl Backlog {
         }
     }
 
+    /// What comes next, for the owner to write, while no thread can be started.
+    pub(super) fn take(&self) -> Option<Piece> {
+        if !self.is_stalled() {
+            return None;
+        }
+        let piece = self.0.lock().queue.pop_front();
+        self.0.stalled.store(piece.is_some(), Ordering::Release);
+        piece
+    }
+
+    /// Takes it back with so many more bytes written.
+    pub(super) fn put_back(&self, mut piece: Piece, written: usize) {
+        self.0.bytes.fetch_sub(written, Ordering::AcqRel);
+        piece.from += written;
+        match piece.rest().is_empty() {
+            true => self.0.recycle(piece.bytes),
+            false => self.0.lock().queue.push_front(piece),
+        }
+    }
+
     /// Another way into the queue; it does not keep the thread from ending.
     pub(super) fn way_in(&self) -> WayIn {
         WayIn(Arc::clone(&self.0))
@@ -119,7 +147,6 @@ impl Backlog {
 
     /// Waits until nothing is left or writing has failed; the bytes left.
     pub(super) fn wait_empty(&self, timeout: Duration) -> usize {
-        self.go_on();
         let deadline = Instant::now().checked_add(timeout);
         let mut state = self.0.lock();
         while self.bytes() > 0 && !self.closed() {
@@ -190,7 +217,7 @@ impl Shared {
         if let Err(error) = started {
             self.lock().runs = false;
             if !was_stalled {
-                tracing::error!(%error, "cannot start the thread that writes to stdout; it is tried again");
+                tracing::error!(%error, "cannot start the thread that writes to stdout; it is tried again, and meanwhile less is written at once");
             }
         }
     }
@@ -228,7 +255,7 @@ impl Shared {
     }
 
     fn write(&self, piece: &Piece) -> Result<(), Errno> {
-        let mut rest = piece.bytes.get(piece.from..).unwrap_or_default();
+        let mut rest = piece.rest();
         while !rest.is_empty() {
             let step = rest.get(..STEP).unwrap_or(rest);
             let n = fd::write_patiently(self.fd.as_fd(), step)?;

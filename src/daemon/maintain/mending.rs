@@ -206,7 +206,7 @@ impl Repair<'_> {
         if examined.status != Status::Ok || events != Some(log.history.log().len()) {
             return Err(RepairError::WouldNotLoad);
         }
-        let backup = save_whole(self.fs.as_ref(), &path.log(), file, len).map_err(RepairError::Backup)?;
+        let backup = save_whole(&self.fs, &path.log(), file, len).map_err(RepairError::Backup)?;
         new.commit(lock, len)?;
         Ok(backup)
     }
