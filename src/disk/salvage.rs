@@ -1,7 +1,6 @@
 //! Keeping what is cut off a log, or the whole of one: nothing that was stored is thrown away (PROTOCOL 3, Load). What is
 //! kept has its name when it is whole and synced, so that nobody takes what a killed process has left for all there was.
 
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,35 +45,35 @@ fn save(
     len: u64,
     suffix: &dyn Fn(u64) -> String,
 ) -> io::Result<PathBuf> {
-    let dir = path.parent().unwrap_or(Path::new(""));
     let temp = Temporary::create(fs, path).map_err(why)?;
     copy(temp.file().as_ref(), log, from, len)?;
     temp.file().sync_data()?;
-    let saved = dir.join(free_name(fs.as_ref(), dir, path, suffix)?);
-    fs.rename(temp.path(), &saved)?;
-    if let Err(error) = fs.sync_dir(dir) {
+    let saved = give_name(fs.as_ref(), temp.path(), path, suffix)?;
+    drop(temp);
+    if let Err(error) = fs.sync_dir(path.parent().unwrap_or(Path::new(""))) {
         let _ = fs.unlink(&saved);
         return Err(error);
     }
     Ok(saved)
 }
 
-/// The first name that nothing has. It stays free: whoever puts something beside a log so has the log's lock.
-fn free_name(
+/// Gives it the first name that nothing has.
+fn give_name(
     fs: &dyn FileSystem,
-    dir: &Path,
+    temp: &Path,
     path: &Path,
     suffix: &dyn Fn(u64) -> String,
-) -> io::Result<OsString> {
-    let entries = fs.list_dir(dir)?;
+) -> io::Result<PathBuf> {
     let mut attempt = 0;
     loop {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
+        let mut name = path.as_os_str().to_owned();
         name.push(suffix(attempt));
-        if entries.iter().all(|entry| entry.name != name) {
-            return Ok(name);
+        let saved = PathBuf::from(name);
+        match fs.hard_link(temp, &saved) {
+            Ok(()) => return Ok(saved),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 1000 => attempt += 1,
+            Err(error) => return Err(error),
         }
-        attempt += 1;
     }
 }
 
