@@ -14,6 +14,9 @@ use crate::json::{Checks, Json, Outlines, Scanned, Scratch};
 /// processor's cache, with the outlines that go with it.
 pub(super) const BATCH: usize = (512 << 10) - 32;
 
+/// Bytes of a page, or a part of them where pages are larger.
+const PAGE: usize = 4 << 10;
+
 /// What a longer line has claimed for its scan is given back.
 pub(super) const LONG: usize = 1 << 16;
 
@@ -27,6 +30,8 @@ pub(super) struct Batch {
     outlines: Outlines,
     /// What comes behind the lines.
     next: Next,
+    /// Bytes of the log that were still to be read when this was filled.
+    left: u64,
 }
 
 enum Text {
@@ -119,6 +124,30 @@ impl Batch {
     /// What comes behind the lines.
     pub(super) fn next(&self) -> Next {
         self.next
+    }
+
+    /// Bytes of the log that were still to be read when this was filled.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Forgets its lines, and claims memory for the next text if somebody keeps that of the last one. Its pages are
+    /// touched here, which is most of what they cost: who fills the batch needs not do it.
+    pub(super) fn make_ready(&mut self) {
+        self.lines.clear();
+        let mut bytes = self.take_buffer();
+        if bytes.capacity() < BATCH {
+            bytes = vec![0; BATCH];
+            bytes.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1); // zeros are promised, and not touched
+            bytes.clear();
+        }
+        self.text = Text::Bytes(bytes);
+    }
+
+    /// Bytes claimed for the next text.
+    #[cfg(test)]
+    pub(super) fn room(self) -> usize {
+        self.text.into_buffer().capacity()
     }
 
     /// The buffer for the next text, with the memory of the last one unless that was extreme, or is kept.
@@ -219,6 +248,7 @@ impl<'s> BatchReader<'s> {
             }
             grown = true;
         };
+        batch.left = self.left();
         batch.set(start, bytes, next, self.max_line, &mut self.scratch);
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use super::batch::{Batch, BatchReader};
+use super::batch::{BATCH, Batch, BatchReader};
 
 /// A log with less to read is not worth a thread.
 const AHEAD_FROM: u64 = 1 << 20;
@@ -13,6 +13,9 @@ const AHEAD_FROM: u64 = 1 << 20;
 /// Batches that there are: one that is filled, one that is taken, and one that evens out their pace. They bound what the
 /// reading holds beside what the log keeps, which may be their texts; of lines that fit no batch it holds one.
 const BATCHES: usize = 3;
+
+/// With so much left to read, the memory of each of them is filled once more.
+const ALL_FILLED: u64 = (BATCHES * BATCH) as u64;
 
 /// Takes a batch; false when the rest is not wanted.
 type Take<'t> = &'t mut dyn FnMut(&Batch) -> bool;
@@ -55,6 +58,11 @@ fn each_ahead(reader: &mut BatchReader<'_>, take: Take<'_>) -> Option<io::Result
     })
 }
 
+/// Takes batches, and gives them back, until there are no more or no more is wanted.
+///
+/// The side that fills them is mostly the slower one, and a good part of its time goes to first touches of the pages that
+/// a log then keeps. So who takes them touches pages too, while it finds no batch filled: both come out even, and
+/// nothing more is held than three batches with their memory.
 fn take_all(
     filled: &Receiver<io::Result<Batch>>,
     give_back: Sender<Batch>,
@@ -64,12 +72,18 @@ fn take_all(
         let _ = give_back.send(Batch::default());
     }
     // The other side ends with an error, or when it is no longer asked: it panicked if it is gone here.
-    while let Ok(batch) = filled.recv() {
-        let batch = batch?;
+    let mut next = filled.recv().ok();
+    while let Some(batch) = next {
+        let mut batch = batch?;
         if !take(&batch) {
             break;
         }
+        next = filled.try_recv().ok();
+        if next.is_none() && batch.left() >= ALL_FILLED {
+            batch.make_ready(); // instead of waiting: a part of the other side's work
+        }
         let _ = give_back.send(batch);
+        next = next.or_else(|| filled.recv().ok());
     }
     Ok(())
 }
@@ -87,6 +101,47 @@ fn fill_all(reader: &mut BatchReader<'_>, free: &Receiver<Batch>, give: &SyncSen
         let failed = filled.is_err();
         if give.send(filled).is_err() || failed {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Scratch;
+
+    /// The first batch of a log of so many, and the room of what is given back for it when its text is `kept` and the
+    /// second one is `there` already.
+    fn room_given_back(batches: usize, kept: bool, there: bool) -> usize {
+        let log = b"[1]\n".repeat(batches * BATCH / 4);
+        let source = log.as_slice();
+        let mut reader = BatchReader::new(&source, 0, log.len() as u64, BATCH, Scratch::default());
+        let (give, filled) = sync_channel(BATCHES);
+        for _ in 0..1 + usize::from(there) {
+            let mut batch = Batch::default();
+            assert!(reader.fill(&mut batch, &mut || true).is_ok());
+            assert!(give.send(Ok(batch)).is_ok());
+        }
+        drop(give);
+        let (give_back, free) = channel();
+        let mut texts = Vec::new();
+        let done = take_all(&filled, give_back, &mut |batch| {
+            assert!(batch.lines().count() == BATCH / 4);
+            texts.extend(batch.text().filter(|_| kept).cloned());
+            true
+        });
+        assert!(done.is_ok() && texts.iter().all(|text| text.len() == BATCH));
+        let first = free.iter().nth(BATCHES);
+        first.map_or(0, |batch| batch.room())
+    }
+
+    #[test]
+    fn memory_is_made_ready_for_what_will_be_read_and_while_there_is_nothing_to_take() {
+        assert_eq!(room_given_back(BATCHES + 1, true, false), BATCH);
+        assert_eq!(room_given_back(BATCHES + 1, true, true), 0);
+        assert_eq!(room_given_back(BATCHES, true, false), 0);
+        for batches in [BATCHES, BATCHES + 1] {
+            assert_eq!(room_given_back(batches, false, false), BATCH, "what is not kept is used again");
         }
     }
 }
