@@ -78,7 +78,7 @@ fn output_that_needs_a_thread_goes_out_without_one() {
     let _watched = watch(&child);
     let mut input = child.stdin.take().unwrap();
     // More than the owner would write by itself, and than the pipe holds.
-    input.write_all(requests(200_000).as_bytes()).unwrap();
+    input.write_all(requests(700_000).as_bytes()).unwrap();
     let mut lines = Vec::new();
     while lines.len() < 6 {
         let mut line = String::new();
@@ -87,13 +87,13 @@ fn output_that_needs_a_thread_goes_out_without_one() {
     }
     assert!(lines.last().unwrap().contains("\"id\":3"), "{lines:?}");
     // And the same at the end of the input.
-    input.write_all(requests(200_000).replace("\"s\"", "\"t\"").as_bytes()).unwrap();
+    input.write_all(requests(700_000).replace("\"s\"", "\"t\"").as_bytes()).unwrap();
     drop(input);
     let (mut rest, mut told) = (String::new(), String::new());
     output.read_to_string(&mut rest).unwrap();
     assert!(child.wait().unwrap().success());
     assert!(
-        rest.len() > 200_000 && rest.lines().last().unwrap().contains("\"id\":3"),
+        rest.len() > 700_000 && rest.lines().last().unwrap().contains("\"id\":3"),
         "{} bytes",
         rest.len()
     );

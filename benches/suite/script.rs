@@ -69,6 +69,26 @@ impl Script {
         took
     }
 
+    /// Floods a fresh process of each contender with the body, `pieces` pieces of it, one contender after the other with
+    /// each piece: whatever slows the machine for longer than that slows them alike.
+    pub fn flood_in_turn(&self, suite: &Suite, contenders: &[Contender], pieces: usize) -> Vec<Vec<Took>> {
+        let started = contenders.iter().map(|who| {
+            let who = who.fresh();
+            let mut process = Process::start(suite, &who);
+            self.open(&who, &mut process);
+            (process, self.pieces(self.ends.len() / pieces, who.is_store()))
+        });
+        let mut started: Vec<_> = started.collect();
+        let runs = (0..pieces).map(|at| {
+            let flooded =
+                started.iter_mut().map(|(process, pieces)| process.flood(pieces[at].0, pieces[at].1));
+            flooded.collect()
+        });
+        let runs = runs.collect();
+        started.into_iter().for_each(|(process, _)| process.kill());
+        runs
+    }
+
     /// Instructions for one operation of the body, sent at once.
     pub fn count(&self, suite: &Suite, who: &Contender, name: &str) -> Option<f64> {
         let who = who.fresh();

@@ -10,9 +10,9 @@ use rustix::pipe::PIPE_BUF;
 use super::writer::Backlog;
 use super::{Waker, fd, own};
 
-/// Buffers up to this many bytes are tried without the writer thread. Above it the copy into the pipe costs more
-/// than waking the thread, which then runs beside the owner's next chunk.
-const INLINE_MAX: usize = 16 * 1024;
+/// Buffers up to this many bytes are tried without the writer thread: what a chunk of small appends is answered with, and
+/// more. Another processor would first have to fetch what this one has just written.
+const INLINE_MAX: usize = 512 * 1024;
 /// So long what could not be written waits for its thread or for room, where there is no thread to wait for that.
 pub const SOON: Duration = Duration::from_millis(10);
 

@@ -48,6 +48,9 @@ fn short(who: &Contender) -> String {
     who.to_string().trim_end_matches(':').to_owned()
 }
 
+/// In so many pieces small appends are sent, floor and daemon in turn.
+const PIECES: usize = 10;
+
 pub fn pipelined(suite: &Suite) -> Vec<Row> {
     let build = |appends: usize| {
         let mut script = Script { opening: open_session("s"), ..Script::default() };
@@ -56,21 +59,19 @@ pub fn pipelined(suite: &Suite) -> Vec<Row> {
     };
     let (script, counted) = (build(suite.options.size(400_000, 100_000)), build(10_000));
     let mut contenders = contenders(suite);
-    let of_peer = build(suite.options.size(40_000, 20_000));
+    let runs: Vec<Vec<Took>> =
+        (0..suite.options.rounds()).flat_map(|_| script.flood_in_turn(suite, &contenders, PIECES)).collect();
+    let of = |at: usize| runs.iter().map(move |run| run[at]);
+    let operations = (script.operations / PIECES) as f64;
+    let mut series: Vec<Series> = (0..contenders.len()).map(|at| Series::of(of(at), operations)).collect();
     if suite.options.peer.is_some() {
-        contenders.push(Contender::Peer { persist: None });
-        contenders.push(Contender::Peer { persist: Some(suite.scratch.path().join("peer")) });
+        let script = build(suite.options.size(40_000, 20_000));
+        let persist = Some(suite.scratch.path().join("peer"));
+        let peers = [Contender::Peer { persist: None }, Contender::Peer { persist }];
+        let runs = interleave(suite.options.rounds(), &peers, |who| warmed(suite, &script, who));
+        series.extend(runs.into_iter().map(|runs| Series::of(runs, after_warming(&script) as f64)));
+        contenders.extend(peers);
     }
-    let runs = interleave(suite.options.rounds(), &contenders, |who| match who {
-        Contender::Peer { .. } => warmed(suite, &of_peer, who),
-        _ => script.flood(suite, who),
-    });
-    let operations = |who: &Contender| match who {
-        Contender::Peer { .. } => after_warming(&of_peer),
-        _ => script.operations,
-    };
-    let series = contenders.iter().zip(runs).map(|(who, runs)| Series::of(runs, operations(who) as f64));
-    let series: Vec<Series> = series.collect();
     let mut rows = rows(&contenders, &series, "appends");
     for (who, row) in contenders.iter().zip(&mut rows).take(3) {
         row.instructions = counted.count(suite, who, &format!("pipelined-{}", short(who)));
@@ -87,7 +88,9 @@ pub fn pipelined(suite: &Suite) -> Vec<Row> {
         .target("rate to the floor's", memory.ratio_to(&series[0]), Bound::AtLeast(0.4))
         .target("processor time to the floor's", memory.cpu_ratio_to(&series[0]), Bound::AtMost(3.0));
     let on_memory = match series.get(3) {
-        Some(peer) => row.target("rate to the reference's", memory.ratio_to(peer), Bound::AtLeast(25.0)),
+        Some(peer) => {
+            row.target("rate to the reference's", memory.rate() / peer.rate(), Bound::AtLeast(25.0))
+        }
         None => row,
     };
     let row = next();
@@ -98,7 +101,7 @@ pub fn pipelined(suite: &Suite) -> Vec<Row> {
         Bound::AtLeast(0.75),
     );
     let on_jsonl = match series.get(4) {
-        Some(peer) => row.figure("to the reference with files", jsonl.ratio_to(peer), ""),
+        Some(peer) => row.figure("to the reference with files", jsonl.rate() / peer.rate(), ""),
         None => row,
     };
     [floor, on_memory, on_jsonl].into_iter().chain(rows).collect()

@@ -6,55 +6,64 @@ use crate::Suite;
 use crate::process::{Contender, Process, on_one_processor};
 use crate::report::{Bound, Row};
 use crate::script::{append_message, open_session};
-use crate::series::{interleave, median, quantile};
+use crate::series::{median, quantile};
+
+/// In so many parts a conversation is held, floor and daemon in turn: whatever slows the machine for longer than one
+/// part slows them alike.
+const PARTS: usize = 20;
+
+/// What the parts of one conversation took.
+#[derive(Default)]
+struct Pinged {
+    /// Of each part, in microseconds.
+    p50: Vec<f64>,
+    each: Vec<f64>,
+    cpu: f64,
+}
 
 pub fn ping(suite: &Suite) -> Vec<Row> {
-    let pings = suite.options.size(20_000, 5_000);
     let mut contenders =
         vec![Contender::Floor, Contender::Memory, Contender::Jsonl(suite.scratch.path().join("store"))];
-    if suite.options.peer.is_some() {
-        contenders.push(Contender::Peer { persist: None });
-    }
-    let rounds = suite.options.rounds();
     let (runs, pinned) = on_one_processor(|| {
-        interleave(rounds, &contenders, |who| {
-            let (mut process, who) = begin(Process::start(suite, &who.fresh()), who);
-            converse(&mut process, 1..pings / 10);
-            let (mut each, before) = (Vec::new(), process.cpu());
-            let first = pings / 10;
-            for line in lines(first..first + pings) {
-                let begun = Instant::now();
-                process.write(&line);
-                process.await_lines(2);
-                each.push(begun.elapsed().as_secs_f64() * 1e6);
-            }
-            let cpu = (process.cpu() - before) * 1e6 / pings as f64;
-            drop(who);
-            process.kill();
-            [median(&each), quantile(&each, 0.99), cpu]
-        })
+        let mut runs: Vec<Vec<Pinged>> = contenders.iter().map(|_| Vec::new()).collect();
+        for _ in 0..suite.options.rounds() {
+            in_turn(suite, &contenders)
+                .into_iter()
+                .zip(&mut runs)
+                .for_each(|(pinged, runs)| runs.push(pinged));
+        }
+        if suite.options.peer.is_some() {
+            let peer = [Contender::Peer { persist: None }]; // by itself: it goes on behind its answers
+            runs.push((0..suite.options.rounds()).flat_map(|_| in_turn(suite, &peer)).collect());
+            contenders.extend(peer);
+        }
+        runs
     });
-    let figure = |who: usize, at: usize| median(&runs[who].iter().map(|run| run[at]).collect::<Vec<_>>());
-    // A ratio of its own for each round: a slow minute slows all.
-    let ratio = |who: usize, to: usize| {
-        let ratios: Vec<f64> = runs[who].iter().zip(&runs[to]).map(|(a, b)| a[0] / b[0]).collect();
-        median(&ratios)
+    let figure =
+        |who: usize, of: &dyn Fn(&Pinged) -> f64| median(&runs[who].iter().map(of).collect::<Vec<_>>());
+    let p50 = |who: usize| figure(who, &|run| median(&run.each));
+    // A ratio of its own for each part.
+    let to_floor = |who: usize| {
+        let parts = runs[who].iter().zip(&runs[0]).flat_map(|(own, floor)| own.p50.iter().zip(&floor.p50));
+        median(&parts.map(|(own, floor)| own / floor).collect::<Vec<_>>())
     };
     let rows = contenders.iter().enumerate().map(|(at, who)| {
-        let mut row = Row::new(who).figure("p50", figure(at, 0), "us").figure("p99", figure(at, 1), "us");
-        row.ratio = Some((ratio(at, 0), "floor's p50"));
-        row.cpu = Some(figure(at, 2));
+        let p99 = figure(at, &|run| quantile(&run.each, 0.99));
+        let mut row = Row::new(who).figure("p50", p50(at), "us").figure("p99", p99, "us");
+        let is_peer = matches!(who, Contender::Peer { .. });
+        row.ratio = Some((if is_peer { p50(at) / p50(0) } else { to_floor(at) }, "floor's p50"));
+        row.cpu = Some(figure(at, &|run| run.cpu));
         if !pinned {
             row = row.figure("not pinned", 1.0, "");
         }
-        if !matches!(who, Contender::Peer { .. }) {
+        if !is_peer {
             row.instructions = counted(suite, who);
         }
         match who {
             Contender::Memory => {
-                let row = row.target("p50 to the floor's", ratio(at, 0), Bound::AtMost(1.25));
+                let row = row.target("p50 to the floor's", to_floor(at), Bound::AtMost(1.25));
                 match contenders.len() {
-                    4 => row.target("p50 to the reference's", ratio(at, 3), Bound::AtMost(1.0 / 8.0)),
+                    4 => row.target("p50 to the reference's", p50(at) / p50(3), Bound::AtMost(1.0 / 8.0)),
                     _ => row,
                 }
             }
@@ -62,6 +71,37 @@ pub fn ping(suite: &Suite) -> Vec<Row> {
         }
     });
     rows.collect()
+}
+
+/// Starts the contenders, warms them, and holds their conversations part by part.
+fn in_turn(suite: &Suite, contenders: &[Contender]) -> Vec<Pinged> {
+    let pings = suite.options.size(20_000, 5_000);
+    let started = contenders.iter().map(|who| {
+        let (mut process, _) = begin(Process::start(suite, &who.fresh()), who);
+        converse(&mut process, 1..pings / 10);
+        (process, Pinged::default())
+    });
+    let mut started: Vec<_> = started.collect();
+    for part in 0..PARTS {
+        let first = pings / 10 + part * pings / PARTS;
+        let lines = lines(first..first + pings / PARTS);
+        for (process, pinged) in &mut started {
+            let (cpu, before) = (process.cpu(), pinged.each.len());
+            for line in &lines {
+                let begun = Instant::now();
+                process.write(line);
+                process.await_lines(2);
+                pinged.each.push(begun.elapsed().as_secs_f64() * 1e6);
+            }
+            pinged.p50.push(median(&pinged.each[before..]));
+            pinged.cpu += (process.cpu() - cpu) * 1e6 / pings as f64;
+        }
+    }
+    let ended = started.into_iter().map(|(process, pinged)| {
+        process.kill();
+        pinged
+    });
+    ended.collect()
 }
 
 fn begin(mut process: Process, who: &Contender) -> (Process, Contender) {
