@@ -36,7 +36,7 @@ fn measure(
 /// Floods with a script, and counts with a short form of it.
 fn flooded(suite: &Suite, name: &str, script: &Script, counted: &Script, unit: &'static str) -> Vec<Row> {
     let contenders = contenders(suite);
-    let series = measure(suite, &contenders, script.operations, |who| script.flood(suite, who));
+    let series = flooded_in_turn(suite, &contenders, script);
     let mut rows = rows(&contenders, &series, unit);
     for (who, row) in contenders.iter().zip(&mut rows) {
         row.instructions = counted.count(suite, who, &format!("{name}-{}", short(who)));
@@ -44,12 +44,20 @@ fn flooded(suite: &Suite, name: &str, script: &Script, counted: &Script, unit: &
     rows
 }
 
+/// In so many pieces a script is sent, floor and daemon in turn.
+const PIECES: usize = 10;
+
+fn flooded_in_turn(suite: &Suite, contenders: &[Contender], script: &Script) -> Vec<Series> {
+    let runs: Vec<Vec<Took>> =
+        (0..suite.options.rounds()).flat_map(|_| script.flood_in_turn(suite, contenders, PIECES)).collect();
+    let operations = (script.operations / PIECES) as f64;
+    let of = |at: usize| Series::of(runs.iter().map(move |run| run[at]), operations);
+    (0..contenders.len()).map(of).collect()
+}
+
 fn short(who: &Contender) -> String {
     who.to_string().trim_end_matches(':').to_owned()
 }
-
-/// In so many pieces small appends are sent, floor and daemon in turn.
-const PIECES: usize = 10;
 
 pub fn pipelined(suite: &Suite) -> Vec<Row> {
     let build = |appends: usize| {
@@ -59,11 +67,7 @@ pub fn pipelined(suite: &Suite) -> Vec<Row> {
     };
     let (script, counted) = (build(suite.options.size(400_000, 100_000)), build(10_000));
     let mut contenders = contenders(suite);
-    let runs: Vec<Vec<Took>> =
-        (0..suite.options.rounds()).flat_map(|_| script.flood_in_turn(suite, &contenders, PIECES)).collect();
-    let of = |at: usize| runs.iter().map(move |run| run[at]);
-    let operations = (script.operations / PIECES) as f64;
-    let mut series: Vec<Series> = (0..contenders.len()).map(|at| Series::of(of(at), operations)).collect();
+    let mut series = flooded_in_turn(suite, &contenders, &script);
     if suite.options.peer.is_some() {
         let script = build(suite.options.size(40_000, 20_000));
         let persist = Some(suite.scratch.path().join("peer"));
@@ -84,7 +88,7 @@ pub fn pipelined(suite: &Suite) -> Vec<Row> {
     let row = next();
     let count = row.instructions;
     let row = row
-        .gate("instructions an append", count, Bound::AtMost(4_000.0))
+        .gate("instructions an append", count, Bound::AtMost(3_600.0))
         .target("rate to the floor's", memory.ratio_to(&series[0]), Bound::AtLeast(0.4))
         .target("processor time to the floor's", memory.cpu_ratio_to(&series[0]), Bound::AtMost(3.0));
     let on_memory = match series.get(3) {
@@ -95,7 +99,7 @@ pub fn pipelined(suite: &Suite) -> Vec<Row> {
     };
     let row = next();
     let count = row.instructions;
-    let row = row.gate("instructions an append", count, Bound::AtMost(4_200.0)).target(
+    let row = row.gate("instructions an append", count, Bound::AtMost(3_800.0)).target(
         "rate to memory:'s",
         jsonl.ratio_to(memory),
         Bound::AtLeast(0.75),
