@@ -1,7 +1,7 @@
 //! The benchmark suite: `cargo bench --bench suite [-- FLAGS]` (`-- --help` lists them).
 //!
-//! Every workload runs its contenders in turn, round by round, and reports medians: figures of one run
-//! compare with each other, not with those of another machine or minute. Contenders are a floor (this
+//! Every workload runs its contenders in turn, round by round, floods and pings part by part, and reports medians: figures
+//! of one run compare with each other, not with those of another machine or minute. Contenders are a floor (this
 //! executable as a child that echoes two lines for each, what no daemon can beat), the daemon on `memory:`
 //! and `jsonl:`, and the reference where `--peer` says that it is installed.
 //!
