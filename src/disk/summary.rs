@@ -18,6 +18,9 @@ use crate::log::{ForeignTypes, Kind, LastActive, LongestEvent, Offset, title_in}
 /// The summary's name in the session directory.
 pub(super) const SUMMARY_FILE: &str = "session.summary.json";
 
+/// What a summary says to be: an earlier one is read as far as it means the same.
+const VERSION: u64 = 1;
+
 /// Longer summaries are not read, and not written.
 const MAX_BYTES: usize = 64 << 10;
 
@@ -152,7 +155,7 @@ pub fn read_summary(fs: &dyn FileSystem, path: &LogPath, header_line: &str, size
 }
 
 fn encode(header_line: &str, size: u64, facts: &Facts) -> String {
-    let mut out = format!("{{\"size\":{size},\"events\":{}", facts.events);
+    let mut out = format!("{{\"version\":{VERSION},\"size\":{size},\"events\":{}", facts.events);
     if let Some(time) = facts.last_time {
         out.push_str(&format!(",\"lastTime\":{time}"));
     }
@@ -177,6 +180,7 @@ fn encode(header_line: &str, size: u64, facts: &Facts) -> String {
 
 fn decode(text: &str, header_line: &str, size: u64) -> Option<Facts> {
     let (json, _) = Json::parse(text).ok()?;
+    let is_current = json.get("version").and_then(Json::as_safe_uint) == Some(VERSION);
     let of_this_log = json.get("size")?.as_safe_uint()? == size && json.get("header")?.is_str(header_line);
     let foreign = json.get("foreign").filter(|names| names.kind() == Type::Array)?;
     let names = foreign.elements().map(|name| name.as_str()?.decode().map(|name| name.into_owned()));
@@ -184,7 +188,8 @@ fn decode(text: &str, header_line: &str, size: u64) -> Option<Facts> {
         events: json.get("events")?.as_safe_uint().and_then(Offset::new)?,
         last_time: json.get("lastTime").map(|time| time.as_safe_int().ok_or(())).transpose().ok()?,
         title: match json.get("title") {
-            None => None,
+            None if is_current => None,
+            None => return None, // one without a version told no title where the last one was no text
             Some(title) => Some(title.as_str()?.decode()?.into_owned()),
         },
         foreign: names.collect::<Option<ForeignTypes>>()?,
@@ -209,12 +214,14 @@ mod tests {
         let header = r#"{"type":"session","id":"a\u0000"}"#;
         for facts in [facts, Facts::default()] {
             let text = encode(header, 77, &facts);
-            assert_eq!(decode(&text, header, 77), Some(facts));
+            assert_eq!(decode(&text, header, 77).as_ref(), Some(&facts));
             assert_eq!(decode(&text, header, 78), None);
             assert_eq!(decode(&text, "{}", 77), None);
             for end in 0..text.len() - 1 {
                 assert_eq!(decode(text.get(..end).unwrap_or(""), header, 77), None);
             }
+            let earlier = text.replacen("\"version\":1,", "", 1);
+            assert_eq!(decode(&earlier, header, 77), Some(facts).filter(|facts| facts.title.is_some()));
         }
     }
 }
