@@ -1,6 +1,7 @@
 //! One append at a time, both ends on one processor.
 
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::Suite;
 use crate::process::{Contender, Process, on_one_processor};
@@ -8,9 +9,11 @@ use crate::report::{Bound, Row};
 use crate::script::{append_message, open_session};
 use crate::series::{median, quantile};
 
-/// In so many parts a conversation is held, floor and daemon in turn: whatever slows the machine for longer than one
+/// In so many parts a conversation is held, one contender after the other: whatever slows the machine for longer than one
 /// part slows them alike.
 const PARTS: usize = 20;
+/// So long the reference has things to do behind its answers.
+const PEER_GOES_ON: Duration = Duration::from_millis(20);
 
 /// What the parts of one conversation took.
 #[derive(Default)]
@@ -24,46 +27,38 @@ struct Pinged {
 pub fn ping(suite: &Suite) -> Vec<Row> {
     let mut contenders =
         vec![Contender::Floor, Contender::Memory, Contender::Jsonl(suite.scratch.path().join("store"))];
+    if suite.options.peer.is_some() {
+        contenders.push(Contender::Peer { persist: None });
+    }
     let (runs, pinned) = on_one_processor(|| {
-        let mut runs: Vec<Vec<Pinged>> = contenders.iter().map(|_| Vec::new()).collect();
-        for _ in 0..suite.options.rounds() {
-            in_turn(suite, &contenders)
-                .into_iter()
-                .zip(&mut runs)
-                .for_each(|(pinged, runs)| runs.push(pinged));
-        }
-        if suite.options.peer.is_some() {
-            let peer = [Contender::Peer { persist: None }]; // by itself: it goes on behind its answers
-            runs.push((0..suite.options.rounds()).flat_map(|_| in_turn(suite, &peer)).collect());
-            contenders.extend(peer);
-        }
-        runs
+        let rounds = (0..suite.options.rounds()).map(|_| in_turn(suite, &contenders));
+        rounds.collect::<Vec<_>>()
     });
-    let figure =
-        |who: usize, of: &dyn Fn(&Pinged) -> f64| median(&runs[who].iter().map(of).collect::<Vec<_>>());
-    let p50 = |who: usize| figure(who, &|run| median(&run.each));
+    let figure = |who: usize, of: &dyn Fn(&Pinged) -> f64| {
+        median(&runs.iter().map(|run| of(&run[who])).collect::<Vec<_>>())
+    };
     // A ratio of its own for each part.
-    let to_floor = |who: usize| {
-        let parts = runs[who].iter().zip(&runs[0]).flat_map(|(own, floor)| own.p50.iter().zip(&floor.p50));
-        median(&parts.map(|(own, floor)| own / floor).collect::<Vec<_>>())
+    let ratio = |who: usize, to: usize| {
+        let parts = runs.iter().flat_map(|run| run[who].p50.iter().zip(&run[to].p50));
+        median(&parts.map(|(own, other)| own / other).collect::<Vec<_>>())
     };
     let rows = contenders.iter().enumerate().map(|(at, who)| {
         let p99 = figure(at, &|run| quantile(&run.each, 0.99));
-        let mut row = Row::new(who).figure("p50", p50(at), "us").figure("p99", p99, "us");
-        let is_peer = matches!(who, Contender::Peer { .. });
-        row.ratio = Some((if is_peer { p50(at) / p50(0) } else { to_floor(at) }, "floor's p50"));
+        let p50 = figure(at, &|run| median(&run.each));
+        let mut row = Row::new(who).figure("p50", p50, "us").figure("p99", p99, "us");
+        row.ratio = Some((ratio(at, 0), "floor's p50"));
         row.cpu = Some(figure(at, &|run| run.cpu));
         if !pinned {
             row = row.figure("not pinned", 1.0, "");
         }
-        if !is_peer {
+        if !matches!(who, Contender::Peer { .. }) {
             row.instructions = counted(suite, who);
         }
         match who {
             Contender::Memory => {
-                let row = row.target("p50 to the floor's", to_floor(at), Bound::AtMost(1.25));
+                let row = row.target("p50 to the floor's", ratio(at, 0), Bound::AtMost(1.25));
                 match contenders.len() {
-                    4 => row.target("p50 to the reference's", p50(at) / p50(3), Bound::AtMost(1.0 / 8.0)),
+                    4 => row.target("p50 to the reference's", ratio(at, 3), Bound::AtMost(1.0 / 8.0)),
                     _ => row,
                 }
             }
@@ -85,7 +80,7 @@ fn in_turn(suite: &Suite, contenders: &[Contender]) -> Vec<Pinged> {
     for part in 0..PARTS {
         let first = pings / 10 + part * pings / PARTS;
         let lines = lines(first..first + pings / PARTS);
-        for (process, pinged) in &mut started {
+        for ((process, pinged), who) in started.iter_mut().zip(contenders) {
             let (cpu, before) = (process.cpu(), pinged.each.len());
             for line in &lines {
                 let begun = Instant::now();
@@ -95,6 +90,9 @@ fn in_turn(suite: &Suite, contenders: &[Contender]) -> Vec<Pinged> {
             }
             pinged.p50.push(median(&pinged.each[before..]));
             pinged.cpu += (process.cpu() - cpu) * 1e6 / pings as f64;
+            if matches!(who, Contender::Peer { .. }) {
+                thread::sleep(PEER_GOES_ON); // not into the next one's part
+            }
         }
     }
     let ended = started.into_iter().map(|(process, pinged)| {
