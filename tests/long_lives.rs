@@ -5,7 +5,7 @@
 mod support;
 
 use sessiond::log::Seq;
-use sessiond::session::{Invariants, OnOpenTurn};
+use sessiond::session::{Invariants, OnOpenTurn, Refusal};
 use support::bench::{Bench, Event, Making, folded, offset, seq};
 use support::traffic::{Random, user};
 
@@ -138,4 +138,32 @@ fn a_surface_is_a_plain_list() {
         }
     }
     assert!(replaced > 5_000, "{replaced}");
+}
+
+#[test]
+fn a_session_is_found_by_its_id_whichever_was_written_to_last() {
+    let mut bench = Bench::default();
+    let event = Event::new("plan/mode", "{}");
+    for id in ["a", "b", "c"] {
+        bench.create(id, Making::default()).unwrap();
+    }
+    let mut lengths = std::collections::BTreeMap::new();
+    for id in ["b", "b", "a", "c", "b", "a"] {
+        let length = lengths.entry(id).or_insert(0);
+        assert_eq!(bench.append(id, &event).unwrap().seq, seq(*length), "{id}");
+        *length += 1;
+    }
+    // The one that was written to last goes, and another takes its room.
+    bench.close("a");
+    let is_gone = |bench: &mut Bench, id: &str| matches!(bench.append(id, &event), Err(Refusal::NotFound(_)));
+    assert!(is_gone(&mut bench, "a"));
+    bench.create("d", Making::default()).unwrap();
+    assert!(is_gone(&mut bench, "a"));
+    assert_eq!(bench.append("d", &event).unwrap().seq, seq(0));
+    assert!(is_gone(&mut bench, "a"));
+    for (id, length) in [("b", 3), ("c", 1), ("d", 1)] {
+        assert_eq!(bench.append(id, &event).unwrap().seq, seq(length), "{id}");
+        bench.close(id);
+        assert!(is_gone(&mut bench, id), "{id}");
+    }
 }

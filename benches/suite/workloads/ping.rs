@@ -72,7 +72,7 @@ pub fn ping(suite: &Suite) -> Vec<Row> {
 fn in_turn(suite: &Suite, contenders: &[Contender]) -> Vec<Pinged> {
     let pings = suite.options.size(20_000, 5_000);
     let started = contenders.iter().map(|who| {
-        let (mut process, _) = begin(Process::start(suite, &who.fresh()), who);
+        let mut process = begin(Process::start(suite, &who.fresh()), who);
         converse(&mut process, 1..pings / 10);
         (process, Pinged::default())
     });
@@ -102,13 +102,13 @@ fn in_turn(suite: &Suite, contenders: &[Contender]) -> Vec<Pinged> {
     ended.collect()
 }
 
-fn begin(mut process: Process, who: &Contender) -> (Process, Contender) {
+fn begin(mut process: Process, who: &Contender) -> Process {
     if who.is_store() {
         for request in open_session("s") {
             process.call(&request);
         }
     }
-    (process, who.clone())
+    process
 }
 
 fn lines(numbers: std::ops::Range<usize>) -> Vec<Vec<u8>> {
@@ -124,7 +124,7 @@ fn converse(process: &mut Process, numbers: std::ops::Range<usize>) {
 
 fn counted(suite: &Suite, who: &Contender) -> Option<f64> {
     const PINGS: usize = 1_000;
-    let (mut process, _) = begin(Process::start_counted(suite, &who.fresh())?, who);
+    let mut process = begin(Process::start_counted(suite, &who.fresh())?, who);
     converse(&mut process, 1..100);
     let name = format!("ping-{}", who.to_string().trim_end_matches(':'));
     let count = process.instructions(&name, |process| converse(process, 100..100 + PINGS));
