@@ -13,7 +13,7 @@ use super::paths::LogPath;
 use super::read::{Sink, StoredEvent};
 use super::temporary::temporary_name;
 use crate::json::{Json, Type, quote_into};
-use crate::log::{ForeignTypes, Kind, LastActive, LongestEvent, Offset, title_in};
+use crate::log::{ForeignTypes, Kind, LastActive, LastTitle, LongestEvent, Offset};
 
 /// The summary's name in the session directory.
 pub(super) const SUMMARY_FILE: &str = "session.summary.json";
@@ -31,7 +31,7 @@ pub struct Facts {
     pub events: Offset,
     /// Time of the last event that is no `session/title*`.
     pub last_time: Option<i64>,
-    /// The last title.
+    /// The title ([`LastTitle`]).
     pub title: Option<String>,
     /// Types outside the vocabulary that are not marked ignorable, retired ones among them.
     pub foreign: ForeignTypes,
@@ -51,7 +51,7 @@ pub struct FactsSink {
 #[derive(Clone, Debug, Default)]
 struct Gathered {
     events: Offset,
-    title: Option<Arc<str>>,
+    title: LastTitle<Arc<str>>,
     foreign: ForeignTypes,
     last: LastActive<i64>,
     longest: LongestEvent,
@@ -65,7 +65,7 @@ impl FactsSink {
         Facts {
             events,
             last_time: last.get(),
-            title: title.map(|title| title.as_ref().to_owned()),
+            title: title.get().map(|title| title.as_ref().to_owned()),
             foreign,
             longest: Some(longest.bytes() as u64),
         }
@@ -77,11 +77,7 @@ impl Sink for FactsSink {
         let (draft, Gathered { events, title, foreign, last, longest }) = (event.draft, &mut self.now);
         *events = events.plus(1);
         match draft.kind {
-            Kind::SessionTitle => {
-                if let Some(given) = title_in(draft.data) {
-                    *title = Some(given.lossy().into());
-                }
-            }
+            Kind::SessionTitle => title.follow(draft.data, |given| given.lossy().into()),
             Kind::Other if !draft.ignorable => {
                 foreign.note(|| draft.type_text.lossy().into_owned());
             }

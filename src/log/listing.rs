@@ -96,10 +96,39 @@ pub fn active_at(header: &Header, last: Option<i64>) -> i64 {
     last.unwrap_or_else(|| i64::try_from(header.created_at).unwrap_or(i64::MAX))
 }
 
-/// The title that the data of a `session/title` gives (FORMAT 3.1): none where it is no string, or empty. The last event
-/// that gives one holds, in a list and in a replay.
+/// The title that the data of a `session/title` gives (FORMAT 3.1): none where it is no string, or empty.
 pub fn title_in(data: Json<'_>) -> Option<JsonStr<'_>> {
     data.get("title").and_then(Json::as_str).filter(|title| !title.is_empty())
+}
+
+/// The title of a log, as its seq or its text: the last one that a person gave, whatever came after it; else the last one
+/// (PROTOCOL 3 and 9.10). A list and a replay follow it alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastTitle<S> {
+    last: Option<S>,
+    is_by_person: bool,
+}
+
+impl<S> Default for LastTitle<S> {
+    fn default() -> Self {
+        Self { last: None, is_by_person: false }
+    }
+}
+
+impl<S> LastTitle<S> {
+    /// Follows the data of a `session/title`; `stamp` makes of its title what stands for it.
+    pub fn follow(&mut self, data: Json<'_>, stamp: impl FnOnce(JsonStr<'_>) -> S) {
+        let Some(title) = title_in(data) else { return };
+        let is_by_person = data.at(&["source", "kind"]).is_some_and(|kind| kind.is_str("user"));
+        if is_by_person || !self.is_by_person {
+            *self = Self { last: Some(stamp(title)), is_by_person };
+        }
+    }
+
+    /// What stands for it; none when no event gives a title.
+    pub fn get(&self) -> Option<&S> {
+        self.last.as_ref()
+    }
 }
 
 /// Types outside the vocabulary that are not marked ignorable: a log loads only where all of them are declared. The
@@ -189,6 +218,31 @@ mod tests {
         }
         assert_eq!(longest(&[user, (Kind::StepEnd, 99, r#"{"turn":1,"usage":2}"#)]), 99);
         assert_eq!(longest(&[user, (Kind::TurnEnd, 99, r#"{"turn":1,"reason":{"kind":"completed"}}"#)]), 99);
+    }
+
+    #[test]
+    fn a_persons_title_outlives_those_of_others() {
+        let last = |titles: &[&str]| {
+            let mut last = LastTitle::default();
+            for data in titles {
+                let (data, _) = Json::parse(data).unwrap_or((Json::NULL, Default::default()));
+                last.follow(data, |title| title.lossy().into_owned());
+            }
+            last.get().cloned().unwrap_or_default()
+        };
+        let mine = r#"{"title":"mine","source":{"kind":"user"}}"#;
+        let mine_too = r#"{"title":"mine too","source":{"kind":"\u0075ser"}}"#;
+        let (provider, fallback) = (
+            r#"{"title":"provider","source":{"kind":"provider","provider":"p"}}"#,
+            r#"{"title":"fallback","source":{"kind":"fallback"}}"#,
+        );
+        assert_eq!(last(&[]), "");
+        assert_eq!(last(&[provider, fallback]), "fallback");
+        assert_eq!(last(&[provider, mine, fallback, provider]), "mine");
+        assert_eq!(last(&[mine, provider, mine_too, fallback]), "mine too");
+        // What gives no title takes none away; a source that is none is nobody's.
+        assert_eq!(last(&[mine, r#"{"title":"","source":{"kind":"user"}}"#, fallback]), "mine");
+        assert_eq!(last(&[r#"{"title":"bare"}"#, r#"{"title":"odd","source":"user"}"#]), "odd");
     }
 
     #[test]

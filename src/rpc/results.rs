@@ -310,7 +310,7 @@ result! {
         /// The working directory; in acp `/` stands for none.
         #[serde(skip_serializing_if = "Option::is_none")]
         cwd: Option<String>,
-        /// The last title.
+        /// The last title by a person, else the last one.
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<String>,
         /// ISO 8601, UTC: the time of the last event that is no title.

@@ -278,7 +278,7 @@ pub struct ListFacts {
     pub length: Offset,
     /// Time of the last event that is no `session/title*`.
     pub last_time: Option<i64>,
-    /// The last title.
+    /// The title: the last one by a person, else the last one.
     pub title: Option<String>,
     /// Types that must be declared where the log is to be loaded.
     pub foreign: ForeignTypes,

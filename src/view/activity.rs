@@ -1,14 +1,14 @@
 //! What a list of sessions shows of a log.
 
 use crate::json::JsonStr;
-use crate::log::{Event, ForeignTypes, Kind, LastActive, Log, LongestEvent, Seq, title_in};
+use crate::log::{Event, ForeignTypes, Kind, LastActive, LastTitle, Log, LongestEvent, Seq, title_in};
 
-/// The latest title, the time of the latest event that is no title, the types that not every reader knows and the size of
+/// The title, the time of the latest event that is no title, the types that not every reader knows and the size of
 /// the longest event (PROTOCOL 3, Listing).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     last: LastActive<Seq>,
-    title: Option<Seq>,
+    title: LastTitle<Seq>,
     foreign: ForeignTypes,
     longest: LongestEvent,
 }
@@ -17,7 +17,7 @@ impl Activity {
     /// Follows a committed event.
     pub fn apply(&mut self, event: Event<'_>) {
         match event.kind() {
-            Kind::SessionTitle if title_in(event.data()).is_some() => self.title = Some(event.seq()),
+            Kind::SessionTitle => self.title.follow(event.data(), |_| event.seq()),
             Kind::Other if !event.ignorable() => {
                 self.foreign.note(|| event.type_text().lossy().into_owned());
             }
@@ -32,9 +32,9 @@ impl Activity {
         log.get(self.last.get()?).map(Event::time)
     }
 
-    /// The last title.
+    /// The title ([`LastTitle`]).
     pub fn title<'l>(&self, log: &'l Log) -> Option<JsonStr<'l>> {
-        title_in(log.get(self.title?)?.data())
+        title_in(log.get(*self.title.get()?)?.data())
     }
 
     /// Types outside the vocabulary that are not marked ignorable.

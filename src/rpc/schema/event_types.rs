@@ -92,7 +92,7 @@ pub(super) const KNOWN: [(&str, &str, &[&str]); 48] = [
     ),
     (
         "session/title",
-        "The session's title, for lists and replays; the last one that is a text holds. It may stand anywhere and does not move updatedAt. A title of any kind is accepted; one that is no string or is empty changes nothing.",
+        "The session's title, for lists and replays; of those that are a text the last one by a person (source.kind user) holds, else the last one. It may stand anywhere and does not move updatedAt. A title of any kind is accepted; one that is no string or is empty changes nothing.",
         &[
             r#"{"title":"Lengths","messageSeqs":[],"source":{"kind":"user"}}"#,
             r#"{"title":"How long is a kilometre?","messageSeqs":[1],"source":{"kind":"fallback"}}"#,
