@@ -75,12 +75,8 @@ fn exception_of(bytes: &[u8], lossy_rule: bool) -> Option<&'static str> {
 #[test]
 fn scans_agree_with_the_reference_but_for_the_table() {
     let mut exceptions = Exceptions::default();
-    for file in ["14-scan.json", "28-random-scan.json"] {
-        if file.starts_with("28") && support::shared("vectors").is_none() {
-            eprintln!("../shared/vectors/{file} is not there: skipped");
-            continue;
-        }
-        support::each_op(file, "scanLog", |id, op| scans_as(id, op, &mut exceptions));
+    for file in support::vector_files(&["14", "28"]) {
+        support::each_op(&file, "scanLog", |id, op| scans_as(id, op, &mut exceptions));
     }
     exceptions.all_needed();
 }
@@ -177,11 +173,9 @@ fn loads_agree_with_the_reference() {
 }
 
 #[test]
+#[ignore = "needs ../shared/corpus"]
 fn real_logs_load_as_their_index_says() {
-    let Some(root) = support::shared("corpus") else {
-        eprintln!("../shared/corpus is not there: skipped");
-        return;
-    };
+    let root = support::needed("corpus");
     let index: Value =
         serde_json::from_str(&std::fs::read_to_string(root.join("fixtures/index.json")).unwrap()).unwrap();
     let (mut loads, mut upgraded) = (0, 0);

@@ -479,13 +479,11 @@ fn replacements_of_results_are_held_to_their_rules() {
     assert!(rules.get(&rule).is_some());
 }
 
-/// The logs of the reference's own tests, where they are at hand.
+/// The logs of the reference's own tests.
 #[test]
+#[ignore = "needs ../shared/corpus"]
 fn what_the_reference_writes_is_usual() {
-    let Some(folder) = support::shared("corpus/fixtures/rehydrated") else {
-        eprintln!("../shared/corpus is not there: nothing is held to what is usual");
-        return;
-    };
+    let folder = support::needed("corpus/fixtures/rehydrated");
     let document = document();
     let mut met: BTreeMap<String, u64> = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_file()) {

@@ -215,9 +215,6 @@ fn a_line_in_our_own_spelling_is_read_as_any_other() {
 #[test]
 fn envelopes_of_the_recorded_seeds() {
     for file in ["04-seed.json", "22-random-seed.json"] {
-        if file.starts_with("22") && support::shared("vectors").is_none() {
-            continue;
-        }
         support::each_op(file, "create", |case, op| {
             let seed = op.texts("seedJsonl");
             let classes = op.classes();

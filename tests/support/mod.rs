@@ -70,10 +70,22 @@ pub fn texts(value: &Value) -> Vec<&str> {
     value.as_array().map_or(Vec::new(), |items| items.iter().map(|item| item.as_str().unwrap()).collect())
 }
 
-/// Where the full vectors lie beside the project, if they do (`SESSIOND_OWN_FIXTURES` leaves them aside).
+/// What lies in `../shared`, beside the project.
+fn beside(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(path)
+}
+
+/// What a test reads that can do without: where it lies beside the project, if it does.
 pub fn shared(path: &str) -> Option<PathBuf> {
-    let full = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(path);
-    (full.exists() && std::env::var_os("SESSIOND_OWN_FIXTURES").is_none()).then_some(full)
+    Some(beside(path)).filter(|full| full.exists())
+}
+
+/// What a test cannot do without. Such a test is marked `#[ignore = "needs ../shared/…"]`: `.ci/run shared` finds it by
+/// that, and `cargo test` says that it was not run.
+pub fn needed(path: &str) -> PathBuf {
+    let full = beside(path);
+    assert!(full.exists(), "this test needs ../shared/{path} beside the project, and it is not there");
+    full
 }
 
 /// The few cases that are kept with the project, so that a machine without the shared set tests too.
