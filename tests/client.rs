@@ -89,6 +89,9 @@ async fn every_method_has_a_typed_call() {
     let listed = client.list(ListParams { cwd: Some("/w".into()), ..Default::default() }).await.unwrap();
     assert_eq!(listed.sessions.len(), 2);
 
+    let status = client.status(StatusParams::default()).await.unwrap();
+    assert_eq!((&*status.store.kind, status.live_sessions), ("memory", 2));
+
     client.close(end(child)).await.unwrap();
     let inspect = InspectParams { session_id: child.into(), ..Default::default() };
     assert_eq!(client.inspect(inspect).await.unwrap().next_seq, 4);

@@ -236,6 +236,7 @@ fn session_life(spelled: fn(Value, &[&str]) -> Value) -> Vec<Value> {
     calls.push(("session/info", session("b")));
     calls.push(("session/flush", session("a")));
     calls.push(("session/inspect", json!({ "sessionId": "a", "limit": 3 })));
+    calls.push(("sessiond/status", json!({})));
     calls.push(("session/list", acp(json!({ "limit": 1, "cwd": null }), &["cwd", "cursor"])));
     calls.push(("session/list", acp(json!({ "live": true }), &["cwd", "cursor"])));
     calls.push(("session/close", acp(session("a"), &["sessionId"])));

@@ -156,6 +156,64 @@ fn sessions_do_not_wait_for_one_another_but_a_list_waits_for_all_before_it() {
     assert!(bench.server.is_idle());
 }
 
+/// Lines that came since the last look.
+fn lines(bench: &mut Bench) -> Vec<Value> {
+    let output = bench.server.output().map(std::mem::take).unwrap_or_default();
+    output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_status_overtakes_all_that_waits_and_tells_how_much_that_is() {
+    let mut bench = Bench::new();
+    bench.stored(&["a"]);
+    bench.send(1, "session/load", json!({"sessionId": "a"}));
+    bench.send(2, "session/list", json!({}));
+    bench.append(3, "a");
+    bench.send(4, "sessiond/status", json!({}));
+    let [status] = lines(&mut bench).try_into().unwrap();
+    assert_eq!((&status["id"], &status["result"]["liveSessions"]), (&json!(4), &json!(0)));
+    let queues = &status["result"]["queues"];
+    assert_eq!((&queues["jobs"], &queues["requests"]), (&json!(1), &json!(2)));
+    assert_eq!(queues["requestBytes"], bench.server.waiting_bytes());
+    assert_eq!(bench.let_go(9).0, [1, 2, 3]);
+    bench.send(5, "_sessiond/status", json!({}));
+    let [status] = lines(&mut bench).try_into().unwrap();
+    assert_eq!(status["result"]["queues"]["jobs"], 0, "{status}");
+    assert_eq!(status["result"]["liveSessions"], 1);
+}
+
+#[test]
+fn initialize_waits_for_what_came_before_it_and_what_comes_behind_it_waits_too() {
+    let hello = json!({"protocolVersion": 1, "clientCapabilities": {}});
+    let new = json!({"cwd": "/w", "mcpServers": []});
+    // The load is refused: the handshake holds, and the session behind it is made in its dialect.
+    let mut bench = Bench::new();
+    bench.send(1, "session/load", json!({"sessionId": "nobody"}));
+    bench.send(2, "initialize", hello.clone());
+    bench.send(3, "session/new", new.clone());
+    bench.send(4, "sessiond/status", json!({}));
+    let [status] = lines(&mut bench).try_into().unwrap();
+    assert_eq!(status["result"]["queues"]["requests"], 2);
+    *bench.open.lock().unwrap() = 9;
+    bench.server.advance();
+    let answers = lines(&mut bench);
+    assert_eq!(answers.iter().map(|line| line["id"].clone()).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(answers[0]["error"]["code"], -32002);
+    assert_eq!(answers[1]["result"]["agentCapabilities"]["_meta"]["sessiond"]["dialect"], "acp");
+    assert!(answers[2]["result"]["_meta"]["sessiond"].is_object(), "{}", answers[2]);
+    // A deletion has a result: the handshake behind it is too late.
+    let mut bench = Bench::new();
+    bench.send(0, "session/delete", json!({"sessionId": "nobody"}));
+    bench.send(1, "initialize", hello);
+    bench.send(2, "session/new", new);
+    *bench.open.lock().unwrap() = 9;
+    bench.server.advance();
+    let answers = lines(&mut bench);
+    assert_eq!(answers[1]["error"]["data"]["code"], "INVALID_REQUEST", "{}", answers[1]);
+    assert!(answers[2]["result"]["header"].is_object(), "{}", answers[2]);
+    assert!(bench.server.is_idle());
+}
+
 #[test]
 fn what_waits_can_be_cancelled_by_its_id_in_any_spelling() {
     let mut bench = Bench::new();

@@ -146,6 +146,10 @@ impl Client {
         inspect(InspectParams) -> InspectResult
     }
     call! {
+        /// `sessiond/status`: how the daemon stands.
+        status(StatusParams) -> StatusResult
+    }
+    call! {
         /// `session/flush`: waits until all committed events are durable.
         flush(SessionParams) -> FlushResult
     }

@@ -78,7 +78,7 @@ pub fn serve(
     let end_asked = signals::listen(&waker).map_err(DaemonError::Signals)?;
     let output = Output::new(stdio.output, settings.wire.max_queued_bytes, waker.clone());
     let (max_line, step_by_step) = (settings.wire.max_message_bytes, settings.clock.is_fixed());
-    let mut server = Server::new(settings, storage(waker));
+    let mut server = Server::new(settings, storage(waker)).with_unread(output.gauge());
     if recorder.is_none() {
         server = server.with_outlet(Box::new(output.outlet())); // a recording is made of whole lines
     }

@@ -1,5 +1,6 @@
 //! The log: shared sealed segments and an open tail, whose lines are written, or taken over from a text that was read.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use imbl::Vector;
@@ -270,6 +271,13 @@ impl Log {
     /// Bytes of memory that this log's lines and indexes take, shared ones included.
     pub fn footprint(&self) -> usize {
         self.parts.iter().map(|part| part.segment.footprint()).sum::<usize>() + self.tail.footprint()
+    }
+
+    /// Bytes of lines that this log keeps in memory, but for the segments that are in `seen`, to which it adds its own:
+    /// what logs share is counted once.
+    pub fn held_bytes(&self, seen: &mut HashSet<usize>) -> usize {
+        let unseen = self.parts.iter().filter(|part| seen.insert(Arc::as_ptr(&part.segment).addr()));
+        unseen.map(|part| part.segment.bytes()).sum::<usize>() + self.tail.bytes()
     }
 }
 

@@ -14,6 +14,7 @@ mod kind;
 mod listing;
 #[allow(clippy::module_inception)]
 mod log;
+mod nearest;
 mod segment;
 mod segment_text;
 mod seq;
@@ -29,6 +30,7 @@ pub use header_line::{HeaderLineError, HeaderLineFault, header_line, parse_heade
 pub use kind::Kind;
 pub use listing::{ForeignTypes, LastActive, LastTitle, LongestEvent, active_at, title_in};
 pub use log::{Finder, Log, Range};
+pub use nearest::{did_you_mean, nearest};
 pub use segment::{Lines, Run};
 pub use seq::{Offset, Seq};
 pub use session_id::{SessionId, SessionIdError};

@@ -78,6 +78,10 @@ pub trait SessionApi {
     #[method(name = "session/inspect", aliases = ["_session/inspect"], with_extensions)]
     fn inspect(&self, params: InspectParams) -> RpcResult<InspectResult>;
 
+    /// How the daemon stands.
+    #[method(name = "sessiond/status", aliases = ["_sessiond/status"], with_extensions)]
+    fn status(&self, params: StatusParams) -> RpcResult<StatusResult>;
+
     /// Waits until all committed events are durable.
     #[method(name = "session/flush", aliases = ["_session/flush"], with_extensions)]
     fn flush(&self, params: SessionParams) -> RpcResult<FlushResult>;

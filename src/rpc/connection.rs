@@ -65,7 +65,7 @@ pub const UPDATE: &str = "session/update";
 /// One client's agreement.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
-    /// Whether a request has fixed the dialect.
+    /// Whether a result has fixed the dialect (PROTOCOL 2).
     pub(super) fixed: bool,
     /// The dialect.
     pub(super) dialect: Dialect,

@@ -26,6 +26,7 @@ mod service;
 pub mod shapes;
 pub mod storage;
 mod storage_error;
+mod trace;
 mod turn;
 mod usual;
 mod waiting;

@@ -436,6 +436,11 @@ params! {
 }
 
 params! {
+    /// The params of `sessiond/status`.
+    strict StatusParams {}
+}
+
+params! {
     /// The params of `session/close` and `session/delete`.
     open EndParams {
         /// The session.

@@ -141,6 +141,11 @@ impl Schemas {
             "session/inspect",
             "A stored or live session as it lies there, read without changing it.",
         );
+        method::<StatusParams, StatusResult>(
+            all,
+            "sessiond/status",
+            "How the daemon stands: at any time, before initialize and past all that waits. The same in both dialects.",
+        );
         method::<SessionParams, FlushResult>(
             all,
             "session/flush",

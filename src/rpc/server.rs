@@ -10,7 +10,7 @@ use super::api::SessionApiServer;
 use super::connection::{Dialect, acp_params};
 use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
-use super::methods::{METHODS, append_direct, append_usual};
+use super::methods::{METHODS, append_direct, append_usual, is_status};
 use super::misfit::{list_for_object, misfit};
 use super::overlong::too_long;
 use super::replaying::{Streaming, Streams};
@@ -18,7 +18,7 @@ use super::response::{RESULT, begin_response, write_error, write_response};
 use super::service::{Apart, Call, Found, Next, Outlet, Service, Settings, Slot, WayOut};
 use super::storage::{JobResult, Storage, Ticket};
 use super::usual;
-use super::waiting::{Queue, Undo, Waiting};
+use super::waiting::{Queue, Undo, Waiting, Waits, everything};
 use crate::json::{Json, Scratch, quote};
 use crate::log::{Seq, SessionId};
 use crate::view::PARTS;
@@ -72,6 +72,8 @@ pub struct Server {
     direct: bool,
     /// Requests that have waited go on waiting.
     pub(super) held: bool,
+    /// What was carried out last is not answered: it waits, and is carried out again.
+    pub(super) parked: bool,
 }
 
 impl Server {
@@ -92,6 +94,7 @@ impl Server {
             scratch: None,
             direct: true,
             held: false,
+            parked: false,
         }
     }
 
@@ -99,6 +102,14 @@ impl Server {
     pub fn with_outlet(mut self, outlet: Outlet) -> Self {
         if let Some(service) = self.service.as_mut() {
             service.outlet = Some(WayOut::new(outlet));
+        }
+        self
+    }
+
+    /// The same with a gauge of the output, in bytes, that the client has not made room for.
+    pub fn with_unread(mut self, unread: impl Fn() -> usize + Send + 'static) -> Self {
+        if let Some(service) = self.service.as_mut() {
+            service.unread = Some(Box::new(unread));
         }
         self
     }
@@ -185,12 +196,16 @@ impl Server {
 
     /// Carries out a line; a bug on the way is that line's alone.
     pub(super) fn take(&mut self, text: &str, from: From) {
+        let traced = self.begin_trace();
         let loading = from.loading();
         if let Some(service) = self.service.as_mut() {
             service.store.begin();
         }
         if !self.guarded(|server| server.take_line(text, from)) {
             self.line_broke(text, loading);
+        }
+        if let Some(begun) = traced {
+            self.trace(text, begun);
         }
     }
 
@@ -230,7 +245,6 @@ impl Server {
             if !queue.is_empty() && !queue.is_free(place.session) {
                 return false;
             }
-            service.connection.fixed = true;
             append_usual(service, id, place, candidate)
         });
         done.unwrap_or(false)
@@ -239,15 +253,20 @@ impl Server {
     fn request(&mut self, request: &Request<'_>, line: &str, from: From) {
         let Some(service) = self.service.as_mut() else { return };
         let free = || self.queue.is_empty() || appended_to(request).is_some_and(|id| self.queue.is_free(id));
-        if self.direct && matches!(from, From::Client) && is_direct(request) && free() {
-            service.connection.fixed = true;
-            if append_direct(service, request) {
-                return;
-            }
+        if self.direct
+            && matches!(from, From::Client)
+            && is_direct(request)
+            && free()
+            && append_direct(service, request)
+        {
+            return;
         }
         let params = self.native_params(request);
         let params = params.as_deref().map_or(request.params, Json::from_verified);
         let names = named_sessions(request, params);
+        if is_status(request) {
+            return self.call(request, params, line, names, None);
+        }
         if self.must_wait(&from, line, &names) {
             return;
         }
@@ -273,6 +292,7 @@ impl Server {
             From::Behind if self.queue.is_held(names) => self.queue.push_ahead(line.into(), names.to_vec()),
             _ => return false,
         }
+        self.parked = true;
         true
     }
 
@@ -287,39 +307,30 @@ impl Server {
     ) {
         let method = request.method.lossy();
         let Some(MethodCallback::Sync(callback)) = self.methods.method(&method) else {
-            self.refuse(request.id, &unknown_method(&method));
-            if let Some(service) = self.service.as_mut() {
-                service.connection.fixed = true;
-            }
-            return;
+            return self.refuse(request.id, &unknown_method(&method));
         };
         let odd = self.service.as_ref().and_then(|service| service.connection.odd_extension(request));
         if let Some(error) = odd.or_else(|| list_for_object(&method, params)) {
-            self.refuse(request.id, &error);
-            if let Some(service) = self.service.as_mut() {
-                service.connection.fixed = true;
-            }
-            return;
+            return self.refuse(request.id, &error);
         }
+        let waiting = if is_status(request) { self.queue.waits() } else { Waits::default() };
         let Some(mut service) = self.service.take() else { return };
         let max = service.settings.wire.max_message_bytes;
         let (resumed, found) = resumed.map_or((None, Vec::new()), |(result, found)| (Some(result), found));
         let mut head = String::with_capacity(64);
         begin_response(&mut head, request.id);
         head.push_str(RESULT);
-        service.call = Call { resumed, found, head, ..Call::default() };
+        service.call = Call { resumed, found, head, waiting, ..Call::default() };
         self.slot.put(service);
         // The one params object goes as the only element of a positional list.
         let list = format!("[{}]", params.text());
         let response = callback(Id::Number(0), Params::new(Some(&list)), usize::MAX, Extensions::new());
         self.service = self.slot.take();
         let Some(service) = self.service.as_mut() else { return };
-        if method != "initialize" {
-            service.connection.fixed = true;
-        }
         let Call { entered, next, after, found, slot, apart, sent, .. } = std::mem::take(&mut service.call);
         service.call.sent = sent; // the guard must know
         if let Next::Rerun(job) = next {
+            self.parked = true;
             return self.start(Waiting::Rerun { line: line.into(), names, found }, job);
         }
         let out = &mut service.out;
@@ -334,9 +345,14 @@ impl Server {
             let apart = apart.filter(|_| !response.is_error());
             write_response(out, request.id, body, apart);
         }
-        if !sent && out.len() - start > max + 1 {
+        let fits = sent || out.len() - start <= max + 1;
+        if !fits {
             out.truncate(start);
             write_error(out, request.id, &too_long(&method, max));
+        }
+        let has_result = fits && !response.is_error();
+        if has_result && matches!(next, Next::Respond) && !is_status(request) {
+            service.connection.fixed = true; // what waits for its answer does it then
         }
         out.push_str(&after);
         match next {
@@ -451,6 +467,9 @@ pub(super) fn named_sessions(request: &Request<'_>, params: Json<'_>) -> Vec<Str
     };
     let mut names: Vec<String> = params.members().filter_map(name).filter(|name| !name.is_empty()).collect();
     let method = request.method.lossy();
+    if method == "initialize" {
+        return everything();
+    }
     if matches!(method.trim_start_matches('_'), "session/list" | "session/delete") {
         names.push(String::new());
     }

@@ -16,6 +16,7 @@ use super::replaying::begin_update;
 use super::results::{Face, HeaderResult, Opened, Repaired};
 use super::storage::{Job, JobResult, Storage, StorageError, StoredSummary};
 use super::turn::Turn;
+use super::waiting::Waits;
 use crate::json::{escape_separators, quote};
 use crate::log::{Event, Header, Offset, SessionId};
 use crate::session::{Invariants, Limits, Moment, Refusal, Session, Store};
@@ -129,6 +130,8 @@ pub(super) struct Call {
     pub(super) head: String,
     /// A part of the response has left by the outlet already.
     pub(super) sent: bool,
+    /// What waited when `sessiond/status` came.
+    pub(super) waiting: Waits,
 }
 
 /// Takes the beginning of a line that is still being made, and leaves its buffer empty.
@@ -198,6 +201,8 @@ pub struct Service {
     pub(super) out: String,
     /// Where the beginning of a long line may go before its end is made.
     pub(super) outlet: Option<WayOut>,
+    /// Bytes of output that the client has not made room for.
+    pub(super) unread: Option<Box<dyn Fn() -> usize + Send>>,
     /// Who follows the sessions with ACP updates (`liveUpdates`).
     pub(super) followers: Followers,
     /// What of this turn is not yet handed to the operating system.
@@ -218,6 +223,7 @@ impl Service {
             call: Call::default(),
             out: String::new(),
             outlet: None,
+            unread: None,
             followers: Followers::default(),
             turn: Turn::default(),
             time: None,

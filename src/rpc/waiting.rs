@@ -71,12 +71,24 @@ pub(super) struct Queue {
     behind: VecDeque<(Box<str>, Vec<String>)>,
     /// How often a session is named there.
     named: HashMap<String, usize>,
-    /// Lists among them: a list shows what all before it have done, and nothing overtakes one that waits.
-    lists: usize,
+    /// Those among them that wait for more than the sessions that they name, as a list does, which shows what all before
+    /// it have done: nothing overtakes one that waits.
+    wide: usize,
     /// Bytes of their lines.
     bytes: usize,
     /// How far the search for a free request has come since a session was last freed.
     search: Option<Search>,
+}
+
+/// How much waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Waits {
+    /// Jobs that requests or answers wait for.
+    pub(super) jobs: u64,
+    /// Requests behind busy sessions.
+    pub(super) requests: u64,
+    /// Bytes of their lines.
+    pub(super) bytes: u64,
 }
 
 /// A search through the requests that wait: what it has passed is still held up.
@@ -85,13 +97,39 @@ struct Search {
     at: usize,
     /// The busy sessions, and those that the passed requests name.
     held: HashSet<String>,
-    /// It has come to a list that must wait.
+    /// It has come to one of those that nothing overtakes.
     blocked: bool,
 }
 
-/// Whether a request is for the list of all sessions and no other.
-fn is_list(names: &[String]) -> bool {
-    matches!(names, [name] if name.is_empty())
+/// What a request waits for beside the sessions that it names. What comes behind one that waits for more than that,
+/// waits too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Nothing.
+    Named,
+    /// A list: all sessions that are worked on.
+    Sessions,
+    /// `initialize`: all that is not answered, as the first answer fixes the dialect (PROTOCOL 2).
+    Everything,
+}
+
+impl Reach {
+    fn of(names: &[String]) -> Self {
+        match names {
+            [name] if name.is_empty() => Self::Sessions,
+            [one, two] if one.is_empty() && two.is_empty() => Self::Everything,
+            _ => Self::Named,
+        }
+    }
+
+    fn is_wide(self) -> bool {
+        self != Self::Named
+    }
+}
+
+/// The names of a request that waits for everything before it.
+pub(super) fn everything() -> Vec<String> {
+    vec![String::new(); 2]
 }
 
 impl Queue {
@@ -102,22 +140,38 @@ impl Queue {
 
     /// Whether nothing waits for that session, nor a request for it behind another one.
     pub(super) fn is_free(&self, id: &str) -> bool {
-        !self.busy.contains(id) && !self.named.contains_key(id) && self.lists == 0
+        !self.busy.contains(id) && !self.named.contains_key(id) && self.wide == 0
     }
 
     /// Whether a request that names these sessions must wait: for one of them, or for an older one
     /// that does. An empty name stands for the list of all sessions.
     pub(super) fn is_busy(&self, names: &[String]) -> bool {
-        if self.lists > 0 || (is_list(names) && !(self.busy.is_empty() && self.behind.is_empty())) {
+        let reach = Reach::of(names);
+        if self.wide > 0 || self.holds(reach) || (reach.is_wide() && !self.behind.is_empty()) {
             return true;
         }
         names.iter().any(|name| self.busy.contains(name) || self.named.contains_key(name))
     }
 
+    /// Whether work is under way for which a request of that reach waits, beside that for the sessions that it names.
+    fn holds(&self, reach: Reach) -> bool {
+        match reach {
+            Reach::Named => false,
+            Reach::Sessions => !self.busy.is_empty(),
+            Reach::Everything => !self.jobs.is_empty(),
+        }
+    }
+
     /// Whether one that has waited must go on waiting: only for sessions that a request works on. Older
     /// ones that name them there are none, and the younger ones wait for it.
     pub(super) fn is_held(&self, names: &[String]) -> bool {
-        (is_list(names) && !self.busy.is_empty()) || names.iter().any(|name| self.busy.contains(name))
+        self.holds(Reach::of(names)) || names.iter().any(|name| self.busy.contains(name))
+    }
+
+    /// What waits, as a status tells it.
+    pub(super) fn waits(&self) -> Waits {
+        let (jobs, requests) = (self.jobs.len() as u64, self.behind.len() as u64);
+        Waits { jobs, requests, bytes: self.bytes as u64 }
     }
 
     /// Bytes of the requests that wait behind busy sessions.
@@ -149,7 +203,7 @@ impl Queue {
 
     fn count(&mut self, line: &str, names: &[String]) {
         self.bytes += line.len();
-        self.lists += usize::from(is_list(names));
+        self.wide += usize::from(Reach::of(names).is_wide());
         for name in names {
             *self.named.entry(name.clone()).or_default() += 1;
         }
@@ -159,7 +213,7 @@ impl Queue {
     fn leave(&mut self, at: usize) -> Option<Box<str>> {
         let (line, names) = self.behind.remove(at)?;
         self.bytes = self.bytes.saturating_sub(line.len());
-        self.lists -= usize::from(is_list(&names));
+        self.wide -= usize::from(Reach::of(&names).is_wide());
         for name in names {
             if let Some(count) = self.named.get_mut(&name) {
                 *count -= 1;
@@ -206,11 +260,16 @@ impl Queue {
     /// The first request that waits behind no busy session any more. What was looked at in vain is not
     /// looked at again before a session is freed.
     pub(super) fn next_free(&mut self) -> Option<Box<str>> {
+        let (sessions, everything) = (self.holds(Reach::Sessions), self.holds(Reach::Everything));
         let start = || Search { at: 0, held: self.busy.clone(), blocked: false };
         let search = self.search.get_or_insert_with(start);
         while let Some((_, names)) = self.behind.get(search.at).filter(|_| !search.blocked) {
-            if is_list(names) && !(search.at == 0 && self.busy.is_empty()) {
-                search.blocked = true;
+            search.blocked = match Reach::of(names) {
+                Reach::Named => false,
+                Reach::Sessions => search.at > 0 || sessions,
+                Reach::Everything => search.at > 0 || everything,
+            };
+            if search.blocked {
                 break;
             }
             if names.iter().all(|name| !search.held.contains(name)) {

@@ -21,6 +21,7 @@ impl Server {
         let told = self.guarded(|server| {
             let Some(service) = server.service.as_mut() else { return };
             if let Some(told) = server.streams.portion(&mut service.out) {
+                service.connection.fixed = true; // its load is answered
                 service.out.push_str(&told.lines);
                 server.queue.done(told.ticket);
             }
@@ -234,6 +235,9 @@ impl Server {
     /// durable, and that before the answers that promise it.
     pub(super) fn let_out(&mut self, lines: &Lines) {
         let split = lines.durable.first().map_or(lines.text.len(), |answer| answer.start);
+        if let Some(service) = self.service.as_mut() {
+            service.connection.fixed = true;
+        }
         let (told, promised) = lines.text.split_at_checked(split).unwrap_or((&lines.text, ""));
         if let Some(out) = self.output() {
             out.push_str(told);

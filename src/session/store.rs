@@ -1,5 +1,7 @@
 //! The live sessions and the one way to change them.
 
+use std::collections::HashSet;
+
 use super::append::{AppendBatch, Appended, Candidate, Expect, Rules};
 use super::boundary::Boundary;
 use super::history::{History, Limits, Relate, Vocabulary};
@@ -203,6 +205,13 @@ impl Store {
     /// Whether no session is live.
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
+    }
+
+    /// Bytes of the events that live sessions hold in memory; what forks share is counted once. The cost follows the
+    /// sessions and the segments of their logs.
+    pub fn held_bytes(&self) -> usize {
+        let mut seen = HashSet::new();
+        self.sessions().map(|session| session.history().log().held_bytes(&mut seen)).sum()
     }
 
     /// Carries a command out, or refuses it and changes nothing.

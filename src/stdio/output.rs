@@ -77,6 +77,12 @@ impl Output {
         move |text: &mut String| as_bytes(text, |bytes| way_in.push(bytes))
     }
 
+    /// A look at [`Self::queued_bytes`] for who does not have the output.
+    pub fn gauge(&self) -> impl Fn() -> usize + Send + 'static {
+        let way_in = self.backlog.way_in();
+        move || way_in.bytes()
+    }
+
     /// Bytes handed over and not yet taken by the kernel.
     pub fn queued_bytes(&self) -> usize {
         self.backlog.bytes()

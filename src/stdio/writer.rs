@@ -176,6 +176,10 @@ impl WayIn {
     pub(super) fn push(&self, bytes: &mut Vec<u8>) {
         self.0.push(bytes, 0);
     }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.0.bytes.load(Ordering::Acquire)
+    }
 }
 
 impl Shared {

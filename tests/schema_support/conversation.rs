@@ -88,9 +88,8 @@ impl<'a> Walk<'a> {
             }
             return;
         };
-        if !self.fixed {
-            self.fixed = true;
-            self.acp = method == "initialize" && speaks_acp(&params);
+        if !self.fixed && method == "initialize" {
+            (self.fixed, self.acp) = (true, speaks_acp(&params));
         }
         let sent = Sent { method, params, acp: self.acp };
         self.waiting.entry(spelling(id)).or_default().push_back(sent);
@@ -126,6 +125,7 @@ impl<'a> Walk<'a> {
 
     fn answered(&mut self, at: &str, sent: &Sent, result: &str) {
         let method = sent.method.trim_start_matches('_');
+        self.fixed |= method != "sessiond/status";
         let Some(schema) = self.schemas.get("methods", method) else {
             return self.met.faults.push(format!("{at}: no schema for the method {method}"));
         };

@@ -14,7 +14,7 @@ use crate::rpc::service::{Answer, Service, bad_param};
 pub(in crate::rpc) const PROTOCOL: u32 = 1;
 
 /// Every request method, in the order of PROTOCOL 3.
-pub const METHODS: [&str; 19] = [
+pub const METHODS: [&str; 20] = [
     "initialize",
     "session/new",
     "session/append",
@@ -31,6 +31,7 @@ pub const METHODS: [&str; 19] = [
     "session/load",
     "session/resume",
     "session/inspect",
+    "sessiond/status",
     "session/flush",
     "session/close",
     "session/delete",
@@ -39,7 +40,7 @@ pub const METHODS: [&str; 19] = [
 impl Service {
     pub(super) fn initialize(&mut self, params: InitializeParams) -> Answer<InitializeResult> {
         if self.connection.fixed {
-            let message = "initialize must be the first request of a connection; go on without it";
+            let message = "initialize must come before the first request that is answered with a result; go on without it";
             return Err(WireError::new(Code::InvalidRequest, message).into());
         }
         if params.protocol_version.verified().0.kind() != Type::Number {
@@ -57,35 +58,24 @@ impl Service {
     }
 
     fn greeting(&self) -> InitializeResult {
-        let store = self.storage.describe();
         let notices = Notice::ALL.into_iter().filter(|notice| self.connection.wants(*notice));
         let mut notifications: Vec<String> =
             notices.map(|notice| format!("{}{}", self.connection.prefix, notice.method())).collect();
         notifications.push(UPDATE.to_owned());
         let mut types: Vec<_> = self.store.vocabulary().declared().collect();
         types.sort_unstable();
-        let (limits, wire) = (&self.settings.limits, &self.settings.wire);
         let about = About {
             protocol: PROTOCOL,
             format_version: 0,
             dialect: self.connection.dialect,
-            store: StoreInfo { kind: store.kind.to_owned(), root: store.root },
+            store: self.store_info(),
             methods: METHODS.map(str::to_owned).to_vec(),
             notifications,
             event_types: types
                 .into_iter()
                 .map(|(name, required)| EventType { name: name.to_owned(), required, ext: None })
                 .collect(),
-            limits: LimitsInfo {
-                max_message_bytes: wire.max_message_bytes as u64,
-                max_event_bytes: limits.max_event_bytes as u64,
-                max_depth: limits.max_depth,
-                max_queued_bytes: wire.max_queued_bytes as u64,
-                max_batch_events: limits.max_batch_events as u64,
-                max_live_sessions: limits.max_live_sessions as u64,
-                limit: wire.page_entries,
-                max_bytes: wire.page_bytes,
-            },
+            limits: self.limits_info(),
             prompt: false,
         };
         InitializeResult {
@@ -101,6 +91,25 @@ impl Service {
                 session_capabilities: SessionCapabilities::default(),
                 ext: AgentExtension { sessiond: about },
             },
+        }
+    }
+
+    pub(super) fn store_info(&self) -> StoreInfo {
+        let store = self.storage.describe();
+        StoreInfo { kind: store.kind.to_owned(), root: store.root }
+    }
+
+    pub(super) fn limits_info(&self) -> LimitsInfo {
+        let (limits, wire) = (&self.settings.limits, &self.settings.wire);
+        LimitsInfo {
+            max_message_bytes: wire.max_message_bytes as u64,
+            max_event_bytes: limits.max_event_bytes as u64,
+            max_depth: limits.max_depth,
+            max_queued_bytes: wire.max_queued_bytes as u64,
+            max_batch_events: limits.max_batch_events as u64,
+            max_live_sessions: limits.max_live_sessions as u64,
+            limit: wire.page_entries,
+            max_bytes: wire.page_bytes,
         }
     }
 }

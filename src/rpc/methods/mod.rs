@@ -6,8 +6,10 @@ mod initialize;
 mod list;
 mod open;
 mod read;
+mod status;
 mod table;
 
 pub(super) use append::{append_direct, append_usual};
 pub use initialize::METHODS;
 pub(super) use initialize::PROTOCOL;
+pub(super) use status::is_status;

@@ -36,6 +36,7 @@ hand_over! {
     load(LoadParams) -> Face<Opened>;
     resume(ResumeParams) -> Face<Opened>;
     inspect(InspectParams) -> InspectResult;
+    status(StatusParams) -> StatusResult;
     flush(SessionParams) -> FlushResult;
     close(EndParams) -> Face<EmptyResult>;
     delete(EndParams) -> Face<EmptyResult>;
