@@ -172,7 +172,7 @@ proptest! {
             history.admit_stored(&Candidate::stored(draft, value, checks), time, rules).unwrap();
         }
         let header = plain_header("restored");
-        let restore = Restore { header, inherited: Offset::ZERO, history, invariants: mode(enforce) };
+        let restore = Restore { header, inherited: Offset::ZERO, history, invariants: mode(enforce), mended: None };
         bench.execute(Command::Restore(restore)).unwrap();
         prop_assert_eq!(&bench.seen("restored"), all);
         prop_assert_eq!(bench.session("restored").invariants(), bench.session("s").invariants());

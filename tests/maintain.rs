@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
-use maintain_support::{Store, ask, daemon, header, load, parse, rows, run, sessiond, tree};
+use maintain_support::{Store, ask, ask_each, daemon, header, load, parse, rows, run, sessiond, tree};
 use serde_json::json;
 use sessiond::disk::zstd::FrameEncoder;
 
@@ -79,7 +79,7 @@ fn what_a_load_mends_is_told_and_mended() {
         let (code, sessions, _) = store.verify();
         assert_eq!((code, &sessions[0]["status"]), (0, &json!("repairable")), "{name}: {}", sessions[0]);
         for problem in sessions[0]["problems"].as_array().unwrap() {
-            assert_eq!(problem["class"], "", "no load refuses it: {problem}");
+            assert_eq!(problem["class"], "LOG_TORN_TAIL", "{problem}");
         }
         let told = String::from_utf8(run(&["verify", "--store", &store.spec()]).stdout).unwrap();
         assert!(told.contains("first write"), "a load writes nothing: {told}");
@@ -117,6 +117,62 @@ fn damage_that_no_crash_explains_is_a_finding() {
     assert_eq!(code, 0);
     assert_eq!(store.verify().0, 0);
     assert_eq!(store.load().unwrap().len(), 5);
+}
+
+#[test]
+fn whole_events_that_a_load_cuts_off_are_counted_wherever_it_is_told() {
+    let row = |seq: usize, kind: &str, data: &str, more: &str| {
+        format!("{{\"type\":\"{kind}\",\"seq\":{seq},\"time\":1000,\"data\":{data}{more}}}\n")
+    };
+    let mut lines = vec![header("s"), row(0, "turn/start", "{\"turn\":1}", "")];
+    for seq in 1..100 {
+        let content = "[{\"type\":\"text\",\"text\":\"words\"}]";
+        let source = "{\"kind\":\"user\"}";
+        let data =
+            format!("{{\"id\":\"m{seq}\",\"role\":\"user\",\"content\":{content},\"source\":{source}}}");
+        lines.push(row(seq, "user/message", &data, ",\"surfaceOp\":\"append\""));
+    }
+    // Garbage, lost bytes, a wrong seq (whole by itself), a lost line, and a packed row of three among those behind it.
+    let (mut garbage, mut nuls, mut renumbered, mut lost) =
+        (lines.clone(), lines.clone(), lines.clone(), lines.clone());
+    garbage[50].replace_range(0..1, "#");
+    nuls[50] = "\0".repeat(30) + "\n";
+    renumbered[50] = renumbered[50].replace("\"seq\":49", "\"seq\":94");
+    lost.remove(50);
+    let mut packed = garbage.clone();
+    packed[52] = "{\"type\":\"text-chunks\",\"seq0\":51,\"time0\":9,\"data\":{\"turn\":1,\"step\":1,\"index\":0,\"dt\":[0,0],\"texts\":[\"a\",\"b\",\"c\"]}}\n".to_owned();
+    for (name, lines, events) in [
+        ("garbage", garbage, 50),
+        ("nuls", nuls, 50),
+        ("renumbered", renumbered, 51),
+        ("lost", lost, 50),
+        ("packed", packed, 52),
+    ] {
+        let store = Store::with(lines.concat().as_bytes());
+        let bytes = lines[50..].concat().len();
+        let (code, sessions, _) = store.verify();
+        assert_eq!((code, &sessions[0]["status"]), (1, &json!("damaged")), "{name}: {}", sessions[0]);
+        assert_eq!(sessions[0]["tornTail"]["bytes"], bytes, "{name}");
+        assert_eq!(sessions[0]["tornTail"]["events"], events, "{name}: {}", sessions[0]);
+        assert!(!sessions[0]["problems"][0]["class"].as_str().unwrap().is_empty(), "{name}");
+        let told = format!("{events} whole events");
+        assert!(store.repair(&["--dry-run"]).1.contains(&told), "{name}");
+        let (list, of) = (("session/list", json!({})), |method| (method, json!({ "sessionId": "s" })));
+        let requests = [list.clone(), of("session/inspect"), of("session/load"), list, of("session/info")];
+        let answers: Vec<_> = ask_each(store.dir.path(), &requests)
+            .into_iter()
+            .map(|answer| answer["result"].clone())
+            .collect();
+        let repaired = json!({ "closers": 1, "cutBytes": bytes, "cutEvents": events });
+        for list in [&answers[0], &answers[3]] {
+            assert_eq!(list["sessions"][0]["status"], "damaged", "{name}: {list}");
+            assert!(list["sessions"][0]["reason"].as_str().unwrap().contains(&told), "{name}: {list}");
+        }
+        assert_eq!(answers[1]["tornTail"]["events"], events, "{name}");
+        assert_eq!((&answers[2]["repaired"], &answers[4]["repaired"]), (&repaired, &repaired), "{name}");
+        assert!(answers[4]["warnings"].to_string().contains(&told), "{name}: {}", answers[4]);
+        assert_eq!(store.verify().1[0]["status"], "ok", "{name}: the end of the daemon has mended it");
+    }
 }
 
 #[test]

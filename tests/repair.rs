@@ -70,6 +70,17 @@ fn cuts(disk: &RecordingFs) -> Vec<(PathBuf, Vec<u8>)> {
     cuts.map(|path| (path.clone(), disk.content(path).unwrap())).collect()
 }
 
+/// Events in the lines that are whole.
+fn whole_events(tail: &[u8]) -> usize {
+    let rows =
+        tail.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let events = |row: Value| match row["data"]["texts"].as_array() {
+        Some(texts) => texts.len(),
+        None => usize::from(row["seq"].is_number()),
+    };
+    rows.map(events).sum()
+}
+
 /// Loads a log of which so many records, up to that byte, are sound; it is mended once.
 fn loads(runtime: &Arc<Runtime>, log: &[u8], records: usize, sound: usize, context: &str) {
     let disk = disk_with(log);
@@ -80,10 +91,14 @@ fn loads(runtime: &Arc<Runtime>, log: &[u8], records: usize, sound: usize, conte
     assert_eq!(inspected["nextSeq"], events, "{context}");
     assert_eq!(inspected["closers"].as_array().unwrap().len(), closers, "{context}");
     assert_eq!(inspected["tornTail"].is_null(), tail.is_empty(), "{context}: {}", inspected["tornTail"]);
+    if whole_events(tail) > 0 {
+        let list = first.ok("session/list", json!({}));
+        assert_eq!(list["sessions"][0]["status"], "damaged", "{context}: {list}");
+    }
     let opened = first.ok("session/load", json!({"sessionId": "s"}));
     assert_eq!(opened["nextSeq"], events + closers, "{context}");
-    let repaired =
-        (closers > 0 || !tail.is_empty()).then(|| json!({"closers": closers, "cutBytes": tail.len()}));
+    let cut = json!({"closers": closers, "cutBytes": tail.len(), "cutEvents": whole_events(tail)});
+    let repaired = (closers > 0 || !tail.is_empty()).then_some(cut);
     assert_eq!(opened.get("repaired"), repaired.as_ref(), "{context}");
     let seen = first.events("s");
     if !tail.is_empty() {

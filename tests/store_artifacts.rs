@@ -181,7 +181,7 @@ fn check_close(local: &mut Local, id: &str, expected: &Value, store: &Path, cont
     !changed.is_empty()
 }
 
-/// Every session that loads is listed as sound, every one that does not with its reason; nothing is hidden.
+/// Every session that loads without a loss is listed as sound, every one that does not with its reason; nothing is hidden.
 fn lists(name: &str, root: &Path, expect: &Value, runtime: &Arc<Runtime>) {
     let store = copy(root);
     let mut local = open(store.path(), runtime);
@@ -200,6 +200,8 @@ fn lists(name: &str, root: &Path, expect: &Value, runtime: &Arc<Runtime>) {
         };
         let context = format!("{name} {id:?}: {list}");
         let status = match expected.get("ok") {
+            // What they cut off without a word is told here.
+            Some(_) if id == "gap-tail" => "damaged",
             Some(_) => "ok",
             None => match code_of(expected["err"]["class"].as_str().unwrap()) {
                 "FORMAT_UNSUPPORTED" => "unsupported",
@@ -219,7 +221,7 @@ fn lists(name: &str, root: &Path, expect: &Value, runtime: &Arc<Runtime>) {
         }
         assert_eq!(row["status"], status, "{context}");
         assert_eq!(row.get("reason").is_some(), status != "ok", "{context}");
-        assert_eq!(answer.is_ok(), status == "ok", "{context}");
+        assert_eq!(answer.is_ok(), ["ok", "damaged"].contains(&status), "{context}");
     }
     // Reading left only what lists remember, and no log is another.
     assert_eq!(

@@ -8,7 +8,7 @@ use crate::rpc::storage::{
     Inspected, Job, JobResult, ListFacts, ListPage, Listed, Loaded, Storage, StorageError, StoreDescription,
     StoredInfo, StoredSummary, Ticket,
 };
-use crate::session::{History, Recency, Rules};
+use crate::session::{History, Mended, Recency, Rules};
 
 struct Kept {
     header: Header,
@@ -45,8 +45,8 @@ impl MemoryStorage {
             remedy: Some("see session/inspect"),
         })?;
         self.resting.remove(kept.active_at(), &id);
-        let repaired = (closers > 0).then_some((closers, 0));
-        Ok(Box::new(Loaded { header: kept.header.clone(), inherited: kept.inherited, history, repaired }))
+        let mended = (closers > 0).then_some(Mended { closers, cut_bytes: 0, cut_events: 0, is_loss: false });
+        Ok(Box::new(Loaded { header: kept.header.clone(), inherited: kept.inherited, history, mended }))
     }
 
     fn inspect(&mut self, id: SessionId) -> Result<Box<Inspected>, StorageError> {

@@ -22,6 +22,8 @@ fn revision(meta: &Metadata) -> Revision {
 struct Read {
     facts: Facts,
     failure: Option<(Verdict, &'static str, String)>,
+    /// What a load would lose, as [`Scan::loss`](super::read::Scan::loss) says.
+    loss: Option<String>,
 }
 
 /// Lists a store's sessions. It keeps in memory what it had to read a whole log for; it never writes.
@@ -87,7 +89,9 @@ impl Catalogue {
     /// Says what a load will say of a log with events over the limit.
     fn judge(&self, artifact: &mut Artifact, longest: Option<u64>) {
         let max = self.max_event_bytes;
-        if let (Status::Ok, Some(longest)) = (artifact.status, longest.filter(|longest| *longest > max)) {
+        if let (Status::Ok | Status::Damaged, Some(longest)) =
+            (artifact.status, longest.filter(|longest| *longest > max))
+        {
             let verdict = Verdict::Limit(TooLow { limit: "maxEventBytes", max });
             let reason = format!(
                 "it holds an event of {longest} bytes, more than {max}: start the daemon with a larger --max-event-bytes"
@@ -131,7 +135,7 @@ impl Catalogue {
                 let failure = scan
                     .failure()
                     .map(|problem| (problem.damage.verdict(), problem.class(), problem.to_string()));
-                let read = Read { facts: sink.facts(), failure };
+                let read = Read { facts: sink.facts(), failure, loss: scan.loss() };
                 let facts = read.show(artifact);
                 self.known.insert(revision, read);
                 facts
@@ -149,8 +153,12 @@ impl Catalogue {
 
 impl Read {
     fn show(&self, artifact: &mut Artifact) -> Facts {
-        if let (Status::Ok, Some((verdict, class, reason))) = (artifact.status, &self.failure) {
-            artifact.judged(*verdict, class, reason.clone());
+        if artifact.status == Status::Ok {
+            match (&self.failure, &self.loss) {
+                (Some((verdict, class, reason)), _) => artifact.judged(*verdict, class, reason.clone()),
+                (None, Some(loss)) => artifact.is(Status::Damaged, "", loss.clone()),
+                (None, None) => {}
+            }
         }
         self.facts.clone()
     }

@@ -158,6 +158,19 @@ impl Damage {
         }
     }
 
+    /// The class where no committed turn follows, so that a load cuts the record off.
+    #[must_use]
+    pub fn torn_class(&self) -> &'static str {
+        match self {
+            Self::Incomplete | Self::Nuls(_) => "LOG_TORN_TAIL",
+            Self::SeqGap { .. } => "LOG_SEQ_GAP_UNCOMMITTED",
+            Self::NotUtf8(_) | Self::Blank | Self::NotJson(_) | Self::Lossy(_) | Self::Row(_) => {
+                "LOG_UNPARSABLE_UNCOMMITTED"
+            }
+            _ => self.class(),
+        }
+    }
+
     /// What it means for the log once it is fatal.
     #[must_use]
     pub fn verdict(&self) -> Verdict {

@@ -22,6 +22,8 @@ use crate::log::{Header, HeaderLineError, HeaderLineFault, Offset, SessionId, pa
 pub enum Status {
     /// Nothing wrong was seen.
     Ok,
+    /// It opens, without what damage has cut off.
+    Damaged,
     /// It cannot be trusted, or not be read.
     Corrupt,
     /// It may be sound for another program.
@@ -249,7 +251,7 @@ impl Artifact {
         }
     }
 
-    fn is(&mut self, status: Status, class: &'static str, reason: String) {
+    pub(super) fn is(&mut self, status: Status, class: &'static str, reason: String) {
         (self.status, self.class, self.reason) = (status, class, Some(reason));
     }
 

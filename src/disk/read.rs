@@ -3,11 +3,12 @@
 //! Reading never writes. What has to be cut, written again or refused is told in a [`Scan`]; load, inspection,
 //! listing and verification all read through here, so that they agree about every log.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::damage::{Place, Problem, ReadError, Refused};
+use super::damage::{Damage, Place, Problem, ReadError, Refused};
 use super::fs::{File, ReadAt};
 use super::paths::Encoding;
 use super::read_plain::read_plain;
@@ -117,6 +118,25 @@ pub struct TornTail {
     pub offset: u64,
     /// How many bytes it has.
     pub bytes: u64,
+    /// Events in its whole records: they are lost to the log though no byte of theirs is.
+    pub events: u64,
+}
+
+impl fmt::Display for TornTail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, bytes, events } = self;
+        write!(f, "{} from byte {offset} on hold ", counted(*bytes, "byte"))?;
+        match events {
+            0 => f.write_str("no whole record"),
+            events => f.write_str(&counted(*events, "whole event")),
+        }
+    }
+}
+
+/// A count with its noun.
+#[must_use]
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// What a log holds and how it ends.
@@ -211,7 +231,7 @@ pub struct Counts {
     pub upgraded: u64,
     /// Events whose sources stood as ranges (FORMAT 16).
     pub expanded: u64,
-    /// Records after the first damage that would be sound by themselves.
+    /// Events in records that are whole by themselves, from the first damage on.
     pub stranded: u64,
     /// Bytes of the decoded text.
     pub text_bytes: u64,
@@ -222,6 +242,16 @@ impl Scan {
     #[must_use]
     pub fn failure(&self) -> Option<&Problem> {
         self.problems.first().filter(|_| self.fatal)
+    }
+
+    /// Why a load that opens the log loses more than a crash explains: whole events, or a record that was whole. A torn
+    /// last record alone is what crashes leave.
+    #[must_use]
+    pub fn loss(&self) -> Option<String> {
+        let (problem, torn) = (self.problems.first().filter(|_| !self.fatal)?, self.torn?);
+        let by_crash = matches!(problem.damage, Damage::Incomplete | Damage::Nuls(_));
+        let is_ordinary = by_crash && self.problem_count <= 1 && torn.events == 0;
+        (!is_ordinary).then(|| format!("{problem}; {torn}, which a load cuts off"))
     }
 }
 

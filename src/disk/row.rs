@@ -13,6 +13,14 @@ pub(super) enum Record<'a> {
 }
 
 impl Record<'_> {
+    /// How many events it holds.
+    pub(super) fn events(&self) -> u64 {
+        match self {
+            Self::Event { rest, .. } => u64::from(rest.is_ok()),
+            Self::Chunks { chunks, .. } => chunks.count(),
+        }
+    }
+
     /// Whether it ends a turn: what makes damage before it fatal. Its envelope does not matter.
     pub(super) fn is_turn_end(&self) -> bool {
         match self {

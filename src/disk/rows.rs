@@ -171,10 +171,7 @@ impl Rows<'_> {
                     self.missing_newline = !ended;
                 }
             }
-            Ok(record) => {
-                self.counts.stranded += 1;
-                self.look_for_commit(&record, place);
-            }
+            Ok(record) => self.strand(&record, place),
             Err(damage) => {
                 let damage = match damage {
                     // Cut in the middle of a character, of a token, or of anything else.
@@ -185,8 +182,7 @@ impl Rows<'_> {
                 // A lost block ends where it ends: what stands behind the NULs may be a record.
                 let mut scratch = Scratch::default();
                 if let Some(Ok(record)) = nul_run(line).map(|from| decode(from, &mut scratch)) {
-                    self.counts.stranded += 1;
-                    self.look_for_commit(&record, place);
+                    self.strand(&record, place);
                 }
             }
         }
@@ -200,7 +196,7 @@ impl Rows<'_> {
         };
         if found.map(Seq::before) != Some(self.events) {
             self.damage(place, Damage::SeqGap { expected: self.events, found });
-            self.look_for_commit(record, place);
+            self.strand(record, place);
             return false;
         }
         let seq = self.events.next();
@@ -291,8 +287,9 @@ impl Rows<'_> {
         }
     }
 
-    /// A turn that was committed after damage makes it fatal.
-    fn look_for_commit(&mut self, record: &Record<'_>, place: Place) {
+    /// Counts a whole record behind damage. A turn that was committed there makes the damage fatal.
+    fn strand(&mut self, record: &Record<'_>, place: Place) {
+        self.counts.stranded += record.events();
         if !self.fatal && record.is_turn_end() {
             self.fatal = true;
             self.witness = Some(place);
@@ -364,7 +361,11 @@ impl Rows<'_> {
             self.problem_count += 1;
             self.fatal = true;
         }
-        let torn = (committed < len).then(|| TornTail { offset: committed, bytes: len - committed });
+        let torn = (committed < len).then(|| TornTail {
+            offset: committed,
+            bytes: len - committed,
+            events: self.counts.stranded,
+        });
         Scan {
             header: self.header,
             inherited: self.inherited,

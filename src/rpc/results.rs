@@ -60,7 +60,7 @@ macro_rules! opened {
                 next_seq: u64,
                 /// Whether appends must keep the turn/step/tool relations.
                 invariants: InvariantsMode,
-                /// What this load had to mend; absent when nothing.
+                /// What the load that made the session live had to mend; absent when nothing.
                 #[serde(skip_serializing_if = "Option::is_none")]
                 repaired: Option<Repaired>,
                 $($(#[$attr])* $field: $type,)*
@@ -108,8 +108,10 @@ result! {
         /// Events that closed an open turn, whether a crash had left it or a close: in the log at once, announced by no
         /// `session/event`.
         closers: u64,
-        /// Bytes of a torn tail that the first write will cut.
+        /// Bytes of the log's end that the first write will save beside the log and cut off.
         cut_bytes: u64,
+        /// Events in whole records among these bytes: they stand behind damage.
+        cut_events: u64,
     }
 }
 
@@ -292,12 +294,13 @@ opened! {
 }
 
 /// Whether a listed session can be opened, as far as a list looks: a log of the size that its summary was made for is not
-/// read. A load reads all of it.
+/// read. A load reads all of it. A `damaged` one opens, but without what stands behind the damage: `reason` says how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
 pub enum Status {
     Ok,
+    Damaged,
     Corrupt,
     Unsupported,
 }
@@ -378,12 +381,14 @@ result! {
 }
 
 result! {
-    /// The end of a log that holds no whole record.
+    /// The end of a log, from its first record on that is damaged or torn.
     TornTail {
         /// Where it begins, in bytes.
         offset: u64,
         /// How long it is.
         bytes: u64,
+        /// Events in its whole records.
+        events: u64,
     }
 }
 

@@ -19,7 +19,7 @@ use super::turn::Turn;
 use super::waiting::Waits;
 use crate::json::{escape_separators, quote};
 use crate::log::{Event, Header, Offset, SessionId};
-use crate::session::{Invariants, Limits, Moment, Refusal, Session, Store};
+use crate::session::{Invariants, Limits, Mended, Moment, Refusal, Session, Store};
 
 /// Bounds of the wire (PROTOCOL 6).
 #[derive(Clone, Copy, Debug)]
@@ -335,7 +335,7 @@ impl Service {
     }
 
     /// *Opened* of a live session.
-    pub(super) fn opened(&self, session: &Session, repaired: Option<(u64, u64)>) -> Opened {
+    pub(super) fn opened(&self, session: &Session) -> Opened {
         Opened {
             session_id: session.id().as_str().to_owned(),
             instance_id: session.instance().to_string(),
@@ -347,7 +347,11 @@ impl Service {
                 Invariants::Enforce => InvariantsMode::Enforce,
                 Invariants::Off => InvariantsMode::Off,
             },
-            repaired: repaired.map(|(closers, cut_bytes)| Repaired { closers, cut_bytes }),
+            repaired: session.mended().map(|Mended { closers, cut_bytes, cut_events, .. }| Repaired {
+                closers,
+                cut_bytes,
+                cut_events,
+            }),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the methods need of storage. The daemon wires it to a memory map or to the disk.
 
 use crate::log::{ForeignTypes, Header, Offset, Seq, SessionId};
-use crate::session::{History, Limits, Session, Vocabulary};
+use crate::session::{History, Limits, Mended, Session, Vocabulary};
 
 use super::paths::SamePlace;
 use super::results::{LockedBy, Status, TornTail};
@@ -199,8 +199,8 @@ pub struct Loaded {
     pub inherited: Offset,
     /// Its events, closers included.
     pub history: History,
-    /// Closers and cut bytes, when a repair was needed.
-    pub repaired: Option<(u64, u64)>,
+    /// What had to be mended, if anything had.
+    pub mended: Option<Mended>,
 }
 
 /// A stored session as it lies there.

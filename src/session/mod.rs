@@ -21,5 +21,5 @@ pub use history::{Admission, History, Limits, Relate, Vocabulary};
 pub use recency::Recency;
 pub use refusal::Refusal;
 pub use seed::{Seed, SeedMeta};
-pub use session::{Ids, InstanceId, Invariants, Moment, Opened, Session, Snapshot};
+pub use session::{Ids, InstanceId, Invariants, Mended, Moment, Opened, Session, Snapshot};
 pub use store::{Append, Command, Fork, Interrupt, New, Outcome, Restore, SnapshotOf, Store, TakenBack};

@@ -53,6 +53,19 @@ pub enum Invariants {
     Off,
 }
 
+/// What a load had to mend of a stored log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mended {
+    /// Events that closed an open turn.
+    pub closers: u64,
+    /// Bytes of the end that the first write cuts off.
+    pub cut_bytes: u64,
+    /// Events in whole records among them.
+    pub cut_events: u64,
+    /// The cut is no mere trace of a crash.
+    pub is_loss: bool,
+}
+
 /// A live session: a fixed header and a growing log.
 #[derive(Debug)]
 pub struct Session {
@@ -64,6 +77,7 @@ pub struct Session {
     first_live: Offset,
     invariants: Invariants,
     ephemeral: bool,
+    mended: Option<Mended>,
     pub(super) history: History,
 }
 
@@ -80,6 +94,8 @@ pub struct Opened {
     pub invariants: Invariants,
     /// Never stored.
     pub ephemeral: bool,
+    /// What had to be mended of a stored one.
+    pub mended: Option<Mended>,
     /// Its events so far.
     pub history: History,
 }
@@ -99,12 +115,12 @@ pub struct Snapshot {
 
 impl Session {
     pub(super) fn open(opened: Opened, instance: InstanceId) -> Self {
-        let Opened { header, inherited, first_live, mut invariants, ephemeral, history } = opened;
+        let Opened { header, inherited, first_live, mut invariants, ephemeral, mended, history } = opened;
         if history.view().relations.broken().is_some() {
             invariants = Invariants::Off; // what the log holds is not rejected
         }
         let id_text = quote(header.id.as_str()).into();
-        Self { header, id_text, instance, inherited, first_live, invariants, ephemeral, history }
+        Self { header, id_text, instance, inherited, first_live, invariants, ephemeral, mended, history }
     }
 
     /// Its id.
@@ -170,6 +186,11 @@ impl Session {
     /// Whether it is never stored.
     pub fn is_ephemeral(&self) -> bool {
         self.ephemeral
+    }
+
+    /// What its load had to mend.
+    pub fn mended(&self) -> Option<Mended> {
+        self.mended
     }
 
     pub(super) fn check_instance(&self, instance: Option<&str>) -> Result<(), Refusal> {

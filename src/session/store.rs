@@ -8,7 +8,7 @@ use super::history::{History, Limits, Relate, Vocabulary};
 use super::live::{LiveSessions, not_found};
 use super::refusal::Refusal;
 use super::seed::{Seed, SeedMeta, plant};
-use super::session::{InstanceId, Invariants, Moment, Opened, Session, Snapshot, close_seed};
+use super::session::{InstanceId, Invariants, Mended, Moment, Opened, Session, Snapshot, close_seed};
 use crate::log::{Header, Offset, SessionId};
 use crate::view::message_id;
 
@@ -82,6 +82,8 @@ pub struct Restore {
     pub history: History,
     /// The relations' mode.
     pub invariants: Invariants,
+    /// What had to be mended of its log.
+    pub mended: Option<Mended>,
 }
 
 /// Everything that changes a store.
@@ -279,6 +281,7 @@ impl Store {
                 first_live: length,
                 invariants: new.invariants,
                 ephemeral: new.ephemeral,
+                mended: None,
                 history,
             },
             moment,
@@ -354,6 +357,7 @@ impl Store {
             first_live: length,
             invariants: fork.invariants.unwrap_or(parent.invariants()),
             ephemeral: fork.ephemeral || parent.is_ephemeral(),
+            mended: None,
             history,
         };
         Ok((self.open(opened, moment)?, length))
@@ -367,9 +371,10 @@ impl Store {
     fn restore(&mut self, restore: Restore, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
         self.check_free(&restore.header.id)?;
         let first_live = restore.history.log().len();
-        let Restore { header, inherited, history, invariants } = restore;
+        let Restore { header, inherited, history, invariants, mended } = restore;
         see_ids(&history, moment);
-        self.open(Opened { header, inherited, first_live, invariants, ephemeral: false, history }, moment)
+        let ephemeral = false;
+        self.open(Opened { header, inherited, first_live, invariants, ephemeral, mended, history }, moment)
     }
 
     /// An id that no live session has.

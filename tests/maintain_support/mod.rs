@@ -135,10 +135,16 @@ pub fn daemon(root: &Path) -> Child {
 
 /// A daemon's answers to requests for one session.
 pub fn ask(root: &Path, id: &str, methods: &[&str]) -> Vec<Value> {
+    let params = json!({ "sessionId": id });
+    let requests: Vec<_> = methods.iter().map(|method| (*method, params.clone())).collect();
+    ask_each(root, &requests)
+}
+
+/// A daemon's answers to requests.
+pub fn ask_each(root: &Path, requests: &[(&str, Value)]) -> Vec<Value> {
     let mut child = daemon(root);
     let mut stdin = child.stdin.take().unwrap();
-    let params = json!({ "sessionId": id });
-    for (number, method) in methods.iter().enumerate() {
+    for (number, (method, params)) in requests.iter().enumerate() {
         let line = json!({ "jsonrpc": "2.0", "id": number, "method": method, "params": params });
         writeln!(stdin, "{line}").unwrap();
     }
@@ -150,7 +156,7 @@ pub fn ask(root: &Path, id: &str, methods: &[&str]) -> Vec<Value> {
     let text = text.replace("\\ud", "\\u0");
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let answer = |id: usize| lines.iter().find(|line| line["id"] == id).unwrap().clone();
-    (0..methods.len()).map(answer).collect()
+    (0..requests.len()).map(answer).collect()
 }
 
 pub fn load(root: &Path, id: &str) -> Result<Vec<Value>, Value> {

@@ -515,7 +515,8 @@ impl Model {
             let time = self.sessions[at].events.last().map_or(0, |event| event.time);
             let closed = self.close_turn(at, time);
             let repaired = member(opened.result(), "repaired").map(str::to_owned);
-            let wanted = (closed > 0).then(|| format!("{{\"closers\":{closed},\"cutBytes\":0}}"));
+            let wanted =
+                (closed > 0).then(|| format!("{{\"closers\":{closed},\"cutBytes\":0,\"cutEvents\":0}}"));
             assert_eq!(repaired, wanted);
             answer.assert_followed_by(&["session/created"]);
             assert!(self.sessions.iter().all(|session| session.instance != instance));

@@ -20,7 +20,7 @@ use crate::disk::write::LogWriter;
 use crate::log::{Log, Offset, SessionId};
 use crate::rpc::results::{LockedBy, Status, TornTail};
 use crate::rpc::storage::{Inspected, ListFacts, Loaded, StorageError, StoredInfo, StoredSummary};
-use crate::session::{Limits, Rules, Vocabulary};
+use crate::session::{Limits, Mended, Rules, Vocabulary};
 
 /// What lists have read of logs that have no summary.
 pub(super) struct Seen(Mutex<Catalogue>);
@@ -204,18 +204,17 @@ pub(super) fn load(
         let reason = format!("the open turn cannot be closed: {refusal}");
         corrupt(id, reason, Place::default(), "", Some(INSPECT_AND_RESTORE))
     })?;
-    let cut = scan.torn.map_or(0, |torn| torn.bytes);
+    let (cut_bytes, cut_events) = scan.torn.map_or((0, 0), |torn| (torn.bytes, torn.events));
+    let mended = Mended { closers, cut_bytes, cut_events, is_loss: scan.loss().is_some() };
     let loaded = |history| Loaded {
         header: scan.header.clone(),
         inherited: scan.inherited,
         history,
-        repaired: (closers > 0 || cut > 0).then_some((closers, cut)),
+        mended: (closers > 0 || cut_bytes > 0).then_some(mended),
     };
     let mend = mend(&scan, history.log());
-    let notes = scan.torn.map(|torn| {
-        let (offset, bytes) = (torn.offset, torn.bytes);
-        format!("{bytes} bytes from byte {offset} on hold no whole record; the first write saves them beside the log and cuts them off")
-    });
+    let notes =
+        scan.torn.map(|torn| format!("{torn}; the first write saves them beside the log and cuts them off"));
     sweep(shared.fs.as_ref(), &path, file.as_ref());
     let writer = LogWriter::new(lock, size, size);
     let stored = (scan.events, scan.recovered_from.min(scan.events));
@@ -280,7 +279,11 @@ pub(super) fn inspect(
         inherited: scan.inherited,
         log,
         closers,
-        torn_tail: scan.torn.map(|torn| TornTail { offset: torn.offset, bytes: torn.bytes }),
+        torn_tail: scan.torn.map(|torn| TornTail {
+            offset: torn.offset,
+            bytes: torn.bytes,
+            events: torn.events,
+        }),
         problems,
         locked_by,
     }))
@@ -304,11 +307,14 @@ pub(super) fn list(shared: &Shared, vocabulary: &Vocabulary) -> Result<Vec<Store
 fn stored_info(artifact: Artifact, facts: Facts, vocabulary: &Vocabulary) -> StoredInfo {
     let (mut status, mut reason) = match artifact.status {
         DiskStatus::Ok => (Status::Ok, None),
+        DiskStatus::Damaged => (Status::Damaged, artifact.reason),
         DiskStatus::Corrupt => (Status::Corrupt, artifact.reason),
         DiskStatus::Unsupported => (Status::Unsupported, artifact.reason),
     };
     let declared = |name: &String| vocabulary.declared().any(|(declared, _)| declared == name);
-    if let (Status::Ok, Some(name)) = (status, facts.foreign.names().iter().find(|name| !declared(name))) {
+    if let (Status::Ok | Status::Damaged, Some(name)) =
+        (status, facts.foreign.names().iter().find(|name| !declared(name)))
+    {
         status = Status::Unsupported;
         reason = Some(format!(
             "it holds events of type {name:?}, which is not known: declare it in eventTypes at initialize"

@@ -29,7 +29,8 @@ Each session has a status:
   ok           it loads as it is
   repairable   it loads, and its first write mends what a crash or a running writer has left: a torn last
                record, a missing line end, an open turn
-  damaged      it loads, but would lose records that no crash explains (they are kept beside the log)
+  damaged      it loads, but would lose whole events, or records that no crash explains (they are kept beside the
+               log)
   corrupt      it is refused: damage, a broken rule, an odd place, an id that is stored twice
   unsupported  it is refused: another format version, or event types that are not known (see --event-type)
   limit        it is refused: over a limit (see --max-event-bytes and --max-depth)
@@ -37,8 +38,8 @@ Each session has a status:
   empty        a session directory without a log
 
 With --json one object per line and session: {session, path, status, bytes, events, problems: [{line?, byte?,
-class, message}], moreProblems?, tornTail?: {offset, bytes}, missingNewline?, closers?, stranded?, lockedBy?:
-{pid?, since?}, notes?}; {skipped, reason} for places that could not be looked into; and at the end {summary:
+class, message}], moreProblems?, tornTail?: {offset, bytes, events}, missingNewline?, closers?, stranded?,
+lockedBy?: {pid?, since?}, notes?}; {skipped, reason} for places that could not be looked into; and at the end {summary:
 {sessions, ok, repairable, …}}. Lines count from 1, the header; bytes from 0.
 
 Exit code: 0 when every session is ok, repairable or empty; 1 when something else was found; 2 usage; 3 when

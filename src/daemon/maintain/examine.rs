@@ -69,7 +69,7 @@ pub(super) struct Finding {
     /// The line's first byte in the file; in a compressed log the first one of its frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) byte: Option<u64>,
-    /// FORMAT's class of what the log is refused for, or the empty text.
+    /// FORMAT's class of what the log is refused for, [`Damage::torn_class`] of what a load cuts off, or the empty text.
     pub(super) class: &'static str,
     /// What is wrong.
     pub(super) message: String,
@@ -122,8 +122,8 @@ pub(super) fn examine(source: &Watched<'_>, len: u64, encoding: Encoding, rules:
     };
     let mut findings: Vec<Finding> = scan.problems.iter().map(Finding::of).collect();
     if scan.failure().is_none() {
-        // The classes name what a log is refused for.
-        findings.iter_mut().for_each(|finding| finding.class = "");
+        let torn = scan.problems.iter().map(|problem| problem.damage.torn_class());
+        findings.iter_mut().zip(torn).for_each(|(finding, class)| finding.class = class);
     }
     let mut more = scan.problem_count.saturating_sub(scan.problems.len() as u64);
     if scan.problems.iter().any(|problem| matches!(problem.damage, Damage::Refused(_))) {
@@ -155,13 +155,10 @@ fn status_of(scan: &Scan) -> Status {
     if let Some(problem) = scan.failure() {
         return Status::of(Some(problem.damage.verdict()));
     }
-    let by_crash = |problem: &Problem| matches!(problem.damage, Damage::Incomplete | Damage::Nuls(_));
-    let explained = scan.counts.stranded == 0 && scan.problem_count <= 1;
-    match (scan.problems.first(), scan.missing_newline) {
-        (None, false) if scan.torn.is_none() => Status::Ok,
-        (None, _) => Status::Repairable,
-        (Some(problem), _) if explained && by_crash(problem) => Status::Repairable,
-        (Some(_), _) => Status::Damaged,
+    match (scan.loss(), scan.torn, scan.missing_newline) {
+        (Some(_), ..) => Status::Damaged,
+        (None, None, false) => Status::Ok,
+        (None, ..) => Status::Repairable,
     }
 }
 

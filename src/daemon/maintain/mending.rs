@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use super::examine::{Examined, Sound, Status, examine};
 use super::progress::{Progress, Watched};
-use super::report::{counted, shown};
+use super::report::shown;
 use crate::daemon::jsonl;
 use crate::disk::find::{FindError, check_place, find, is_absent};
 use crate::disk::fs::{File, FileSystem, ReadAt, read_full, what_helps};
 use crate::disk::lock::{Holder, Lock, LockError};
 use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::publish::{Piece, PublishError};
+use crate::disk::read::counted;
 use crate::disk::replace::Replacement;
 use crate::disk::salvage::save_whole;
 use crate::disk::zstd::{FrameEncoder, FrameError};
@@ -240,11 +241,10 @@ impl Plan {
                 let mut lines = Vec::new();
                 if let Some(torn) = log.scan.torn {
                     lines.extend(log.scan.problems.first().map(|problem| shown(&problem.to_string())));
-                    let cut = counted(torn.bytes, "byte");
+                    let cut = would("cut off");
                     lines.push(format!(
-                        "{cut} from byte {} on {} and kept beside the log",
-                        torn.offset,
-                        would("cut off")
+                        "{torn}; they {} and kept beside the log",
+                        if dry { cut } else { format!("were {cut}") }
                     ));
                 }
                 if log.scan.missing_newline {

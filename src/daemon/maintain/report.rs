@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::examine::{Examined, Finding, Status};
+use crate::disk::read::counted;
 
 /// What is told of one session; with `--json` this very object, a line each.
 #[derive(Debug, Serialize)]
@@ -30,7 +31,7 @@ pub(super) struct SessionReport {
     /// Events with which a load closes an open turn.
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) closers: u64,
-    /// Whole records behind the first damage.
+    /// Events in records that are whole, from the first damage on.
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) stranded: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,6 +49,8 @@ pub(super) struct SessionReport {
 pub(super) struct Torn {
     pub(super) offset: u64,
     pub(super) bytes: u64,
+    /// Events in its whole records.
+    pub(super) events: u64,
 }
 
 /// The process that has a session open; nothing is known of one whose hint does not read.
@@ -98,11 +101,11 @@ impl SessionReport {
         let Some(log) = examined.log else { return };
         self.repair |= self.status == Status::Corrupt && log.closers.is_some();
         self.events = log.scan.events.get();
-        self.torn_tail = log
-            .scan
-            .torn
-            .filter(|_| log.scan.failure().is_none())
-            .map(|torn| Torn { offset: torn.offset, bytes: torn.bytes });
+        self.torn_tail = log.scan.torn.filter(|_| log.scan.failure().is_none()).map(|torn| Torn {
+            offset: torn.offset,
+            bytes: torn.bytes,
+            events: torn.events,
+        });
         self.missing_newline = log.scan.missing_newline;
         self.closers = log.closers.unwrap_or(0);
         self.stranded = log.scan.counts.stranded;
@@ -161,10 +164,10 @@ impl SessionReport {
             let who = owner.pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
             writeln!(out, "  it is open in {who}")?;
         }
-        if let Some(Torn { offset, bytes }) = self.torn_tail {
-            let whole = match self.stranded {
+        if let Some(Torn { offset, bytes, events }) = self.torn_tail {
+            let whole = match events {
                 0 => String::new(),
-                count => format!(", {} among them", counted(count, "whole record")),
+                count => format!(", {} among them", counted(count, "whole event")),
             };
             let end = if live {
                 "may be a write under way"
@@ -173,7 +176,7 @@ impl SessionReport {
             };
             writeln!(out, "  {} from byte {offset} on{whole}: {end}", counted(bytes, "byte"))?;
         } else if self.stranded > 0 {
-            writeln!(out, "  {} behind the damage", counted(self.stranded, "whole record"))?;
+            writeln!(out, "  {} behind the damage", counted(self.stranded, "whole event"))?;
         }
         if self.missing_newline && !live {
             writeln!(out, "  the last line has no line end: the first write after a load adds it")?;
@@ -212,10 +215,6 @@ pub(super) fn shown(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
         .collect()
-}
-
-pub(super) fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// How many sessions there were of each status.

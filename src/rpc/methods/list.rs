@@ -19,7 +19,7 @@ use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Face, ListResult, SessionInfo, Status};
 use crate::rpc::service::{Answer, Service, Stop, bad_param};
 use crate::rpc::storage::{Job, JobResult, ListFacts, ListPage, Listed, StoredInfo};
-use crate::session::Session;
+use crate::session::{Mended, Session};
 
 /// A session with the key that sorts it: time of the last event that is no title, else creation.
 struct Row {
@@ -144,6 +144,12 @@ fn key(row: &Row) -> (i64, &str, Reverse<&str>) {
 fn live_row(session: &Session) -> Row {
     let mut row = row(session.header(), &ListFacts::of(session.history()));
     row.info.live = true;
+    if let Some(Mended { cut_bytes, cut_events, is_loss: true, .. }) = session.mended() {
+        row.info.status = Status::Damaged;
+        row.info.reason = Some(format!(
+            "it was opened without {cut_bytes} bytes of its log, which hold {cut_events} whole events: see session/info"
+        ));
+    }
     row
 }
 

@@ -47,7 +47,7 @@ impl Service {
         let Outcome::Opened(id) = self.store.execute(command, moment)? else { return Err(odd_outcome()) };
         let parent = None;
         self.publish_if(seeded, &id, parent);
-        let opened = self.opened(self.store.session(id.as_str())?, None);
+        let opened = self.opened(self.store.session(id.as_str())?);
         self.created(&opened);
         Ok(self.face(opened, |opened| vec![("sessionId", text(&opened.session_id))]))
     }
@@ -82,7 +82,7 @@ impl Service {
         };
         let parent = SessionId::new(&params.session_id).ok();
         self.publish_if(true, &id, parent);
-        let opened = self.opened(self.store.session(id.as_str())?, None);
+        let opened = self.opened(self.store.session(id.as_str())?);
         self.created(&opened);
         let forked = Forked::of(opened, cut.last().map(crate::log::Seq::get));
         Ok(self.face(forked, |forked| vec![("sessionId", text(&forked.session_id))]))
@@ -112,7 +112,7 @@ impl Service {
     /// *Opened* of a session that is live, or becomes it now.
     fn make_live(&mut self, id: &str, invariants: Option<InvariantsMode>) -> Answer<Opened> {
         if let Ok(session) = self.store.session(id) {
-            return Ok(self.opened(session, None));
+            return Ok(self.opened(session));
         }
         let id = SessionId::new(id).map_err(|_| not_stored(id))?;
         let (vocabulary, limits) = (self.store.vocabulary().clone(), *self.store.limits());
@@ -125,11 +125,12 @@ impl Service {
             inherited: loaded.inherited,
             history: loaded.history,
             invariants: self.invariants(invariants),
+            mended: loaded.mended,
         };
         let moment = &mut Moment { now: 0, ids: &mut self.settings.ids };
         match self.store.execute(Command::Restore(restore), moment) {
             Ok(Outcome::Opened(id)) => {
-                let opened = self.opened(self.store.session(id.as_str())?, loaded.repaired);
+                let opened = self.opened(self.store.session(id.as_str())?);
                 self.created(&opened);
                 Ok(opened)
             }

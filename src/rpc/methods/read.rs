@@ -236,7 +236,7 @@ impl Service {
         let mut warnings = relation_warnings(view);
         warnings.extend(self.storage.warnings(session.id()));
         Ok(InfoResult::of(
-            self.opened(session, None),
+            self.opened(session),
             view.relations.open_turn().map(number),
             view.relations.open_step().map(number),
             view.surface.replace_generation(),
