@@ -210,7 +210,7 @@ mod tests {
             invariants: crate::session::Invariants::Enforce,
             ephemeral: false,
         };
-        let moment = &mut Moment { now: 1, ids: &mut service.settings.ids };
+        let moment = &mut Moment::at(1, &mut service.settings.ids);
         service.store.execute(crate::session::Command::New(new), moment).unwrap();
         server
     }
@@ -223,7 +223,7 @@ mod tests {
         let name = JsonStr::from_verified("\"session/title\"");
         let candidate = Candidate::new(name, data, Checks { depth: 1, ..checks });
         let place = Append { session: "s", instance: None, expect: Expect::default() };
-        let moment = &mut Moment { now: 2, ids: &mut service.settings.ids };
+        let moment = &mut Moment::at(2, &mut service.settings.ids);
         let (appended, _) = service.store.append(place, &candidate, moment).unwrap();
         if announced {
             service.committed("s", appended.seq.before(), appended.seq.after());

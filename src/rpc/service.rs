@@ -262,13 +262,13 @@ impl Service {
     /// them; random ones are unique by themselves.
     pub(super) fn mint(&mut self) -> Answer<SessionId> {
         if !self.settings.ids.is_fixed() {
-            return Ok(self.store.mint(&mut Moment { now: 0, ids: &mut self.settings.ids })?);
+            return Ok(self.store.mint(&mut Moment::at(0, &mut self.settings.ids))?);
         }
         loop {
             // The run before this one may have asked for one, or have found it free.
             let id = match self.call.found.last() {
                 Some((id, None | Some(Ok(None)))) if self.store.session(id.as_str()).is_err() => id.clone(),
-                _ => self.store.mint(&mut Moment { now: 0, ids: &mut self.settings.ids })?,
+                _ => self.store.mint(&mut Moment::at(0, &mut self.settings.ids))?,
             };
             if self.find_stored(&id, false)?.is_none() {
                 return Ok(id);

@@ -201,7 +201,7 @@ impl Session {
                 return self.find_repeated(candidate, expected, rules);
             }
         }
-        let time = moment.now;
+        let time = moment.now();
         let (seq, message_id) = self.commit(candidate, time, moment, rules)?;
         Ok(Appended { seq, time, message_id, duplicate: false })
     }
@@ -250,12 +250,12 @@ impl Session {
         let rest = batch.get((stored as usize).min(batch.len())..).unwrap_or(&[]);
         let before = self.history.view().clone();
         for (index, candidate) in rest.iter().enumerate() {
-            if let Err(refusal) = self.commit(candidate, moment.now, moment, rules) {
+            if let Err(refusal) = self.commit(candidate, moment.now(), moment, rules) {
                 self.history.back_to(actual, before);
                 return Err(refusal.at_index(batch.len() - rest.len() + index));
             }
         }
-        let time = self.history.log().get(first.next()).map_or(moment.now, Event::time);
+        let time = self.history.log().get(first.next()).map_or(moment.now(), Event::time);
         let end = first.plus(batch.len() as u64);
         let committed = if rest.is_empty() { end } else { actual };
         Ok(AppendBatch { first, count: batch.len() as u64, committed, time })

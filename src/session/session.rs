@@ -7,16 +7,36 @@ use super::boundary::Boundary;
 use super::history::{History, Relate};
 use super::refusal::Refusal;
 use super::seed::ends_in_marker;
-use crate::json::{Checks, Json, JsonStr, quote};
+use crate::json::{Checks, Json, JsonStr, MAX_SAFE_INTEGER, quote};
 use crate::log::{Header, Log, Offset, Seq, SessionId, active_at};
 use crate::view::View;
 
 /// What the outside world gives to a command: the time, and fresh ids.
 pub struct Moment<'m> {
-    /// Milliseconds since the Unix epoch, a safe integer.
-    pub now: i64,
+    now: i64,
     /// Where ids come from.
     pub ids: &'m mut dyn Ids,
+}
+
+impl<'m> Moment<'m> {
+    /// The moment of a clock that shows `now`, in milliseconds since the Unix epoch. A time that no log can hold is the
+    /// nearest one that it can: an event's time is a safe integer (FORMAT 2).
+    #[inline]
+    pub fn at(now: i64, ids: &'m mut dyn Ids) -> Self {
+        const MOST: i64 = MAX_SAFE_INTEGER as i64;
+        Self { now: now.clamp(-MOST, MOST), ids }
+    }
+
+    /// The time of what is committed now, in milliseconds since the Unix epoch: a safe integer.
+    #[inline]
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// The same as a header's `createdAt`, which is not negative (FORMAT 8).
+    pub fn created_at(&self) -> u64 {
+        u64::try_from(self.now).unwrap_or(0)
+    }
 }
 
 /// A source of fresh ids.

@@ -271,7 +271,7 @@ impl Store {
             SeedMeta { seed_length: new.seed_length, has_parent: new.header.parent_session.is_some() };
         let (inherited, is_seeded) = lineage.inherited(new.seed.map(|_| length))?;
         if new.seed.is_some() {
-            close_seed(&mut history, moment.now, rules)?;
+            close_seed(&mut history, moment.now(), rules)?;
         }
         see_ids(&history, moment);
         self.open(
@@ -323,7 +323,7 @@ impl Store {
         let (at, session) = self.live.get_mut(interrupt.session, interrupt.instance)?;
         let first = session.next_seq();
         self.begun = Some(Begun::Append(at, first));
-        let count = session.history.close_turn(Some(moment.now), rules)?;
+        let count = session.history.close_turn(Some(moment.now()), rules)?;
         Ok(Outcome::Interrupted { first, count })
     }
 
@@ -340,10 +340,10 @@ impl Store {
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
         let (_, parent) = self.live.get_mut(fork.of.session, fork.of.instance)?;
         let mut history = parent.history.fork(length);
-        close_seed(&mut history, moment.now, rules)?;
+        close_seed(&mut history, moment.now(), rules)?;
         let header = Header {
             id: child,
-            created_at: moment.now.unsigned_abs(),
+            created_at: moment.created_at(),
             cwd,
             parent_session: Some(source.as_str().to_owned()),
             is_seeded: true,

@@ -138,7 +138,7 @@ pub fn execute(
     command: Command<'_>,
 ) -> Result<Outcome, Refusal> {
     *now += 1;
-    store.execute(command, &mut Moment { now: *now, ids })
+    store.execute(command, &mut Moment::at(*now, ids))
 }
 
 impl Bench {

@@ -102,7 +102,7 @@ fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
         let kind = kind?.as_str()?;
         batch.push(direct_candidate(request, kind, (data?, surface_op, sources, ignorable), max_depth));
     }
-    let moment = &mut Moment { now: service.append_time(), ids: &mut service.settings.ids };
+    let moment = &mut Moment::at(service.append_time(), &mut service.settings.ids);
     let done = match service.store.append_batch(place, &batch, moment) {
         Ok(done) => done,
         Err(refusal) => return refused_directly(service, request.id, refusal),
@@ -302,7 +302,7 @@ impl Service {
         candidate: &Candidate<'_>,
         answer: impl FnOnce(&mut String, &session::Appended, &str),
     ) -> Result<(session::Appended, Option<usize>), Refusal> {
-        let moment = &mut Moment { now: self.append_time(), ids: &mut self.settings.ids };
+        let moment = &mut Moment::at(self.append_time(), &mut self.settings.ids);
         let (appended, session) = self.store.append(place, candidate, moment)?;
         let log = session.history().log();
         let event = if appended.duplicate { log.get(appended.seq) } else { log.last() };
@@ -350,7 +350,7 @@ impl Service {
             expect: expected(params.expected_seq)?,
         };
         self.check_live(place.session, place.instance)?;
-        let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
+        let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
         let done = match self.store.execute(Command::AppendBatch(place, &batch), moment) {
             Ok(Outcome::AppendedBatch(done)) => done,
             Ok(_) => {
@@ -370,7 +370,7 @@ impl Service {
             session: &params.session_id,
             instance: params.instance_id.as_deref(),
         });
-        let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
+        let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
         match self.store.execute(command, moment) {
             Ok(Outcome::Interrupted { first, count }) => {
                 self.check_lines(&params.session_id, first)?;

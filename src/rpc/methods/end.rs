@@ -103,7 +103,7 @@ impl Service {
 
     /// Takes a live session out of the store that nobody was told of.
     pub(in crate::rpc) fn forget(&mut self, id: &str) -> Option<Box<Session>> {
-        let moment = &mut Moment { now: 0, ids: &mut self.settings.ids };
+        let moment = &mut Moment::at(0, &mut self.settings.ids);
         match self.store.execute(Command::Close(id), moment) {
             Ok(Outcome::Closed(session)) => {
                 self.followers.remove(session.id());

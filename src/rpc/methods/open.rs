@@ -32,10 +32,9 @@ impl Service {
             Some(id) => id,
             None => self.mint()?,
         };
-        let now = self.settings.clock.now();
-        let moment = &mut Moment { now, ids: &mut self.settings.ids };
+        let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
         let seed_length = meta.seed_length;
-        let header = meta.into_header(id, now.unsigned_abs(), false);
+        let header = meta.into_header(id, moment.created_at(), false);
         let seed = params.seed.as_ref().map(|raw| Seed { events: raw.verified().0 });
         let seeded = seed.is_some();
         let invariants = match params.invariants {
@@ -76,7 +75,7 @@ impl Service {
         };
         let command =
             Command::Fork(Fork { of, child, invariants, ephemeral: params.ephemeral == Some(true) });
-        let moment = &mut Moment { now: self.settings.clock.now(), ids: &mut self.settings.ids };
+        let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
         let Outcome::Forked(id, cut) = self.store.execute(command, moment)? else {
             return Err(odd_outcome());
         };
@@ -127,7 +126,7 @@ impl Service {
             invariants: self.invariants(invariants),
             mended: loaded.mended,
         };
-        let moment = &mut Moment { now: 0, ids: &mut self.settings.ids };
+        let moment = &mut Moment::at(0, &mut self.settings.ids);
         match self.store.execute(Command::Restore(restore), moment) {
             Ok(Outcome::Opened(id)) => {
                 let opened = self.opened(self.store.session(id.as_str())?);
