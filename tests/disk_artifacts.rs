@@ -54,7 +54,7 @@ const EXCEPTIONS: [(&str, &str); 5] = [
     ("newline", "9.3: a complete last record without its newline is kept"),
     (
         "unnumbered turn",
-        "3, Append: what an append accepts, every load accepts; such a turn stays open, as no closer would load",
+        "3, Append: what an append accepts, every load accepts; such a turn is closed by its place in the count of turns",
     ),
 ];
 

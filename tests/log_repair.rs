@@ -5,7 +5,7 @@ mod support;
 
 use sessiond::json::Json;
 use sessiond::log::{Log, Seq, read_event};
-use sessiond::view::{closers, open_turn};
+use sessiond::view::{Fact, Relations, closers, open_turn};
 
 fn push(log: &mut Log, text: &str) {
     let (value, checks) = Json::parse(text).unwrap();
@@ -26,9 +26,9 @@ fn log_of(events: &[&str]) -> Log {
 
 /// The log with its closers appended, as lines from the first closer on.
 fn closed(log: &mut Log, now: Option<i64>) -> Vec<String> {
-    let Some(start) = open_turn(log) else { return Vec::new() };
+    let Some(turn) = open_turn(log) else { return Vec::new() };
     let from = log.len();
-    let found = closers(log, start, now);
+    let found = closers(log, turn, now);
     for closer in &found.events {
         log.push(&closer.draft(), found.time);
     }
@@ -47,7 +47,7 @@ fn recorded_repairs() {
                 assert!(support::same_json(got, want), "{case}\n{got}\n{want}");
                 assert!(!Json::parse(got).unwrap().1.loose, "{case} {got}");
             }
-            assert_eq!(open_turn(&log), None, "{case}");
+            assert!(open_turn(&log).is_none(), "{case}");
             assert!(closed(&mut log, None).is_empty());
         });
     }
@@ -74,15 +74,15 @@ fn members_stand_in_our_order_and_text_is_copied() {
     let mut log = log_of(&[start.as_str(), STEP, &ask, call]);
     let lines = closed(&mut log, None);
     assert!(lines[0].starts_with(
-        r#"{"type":"tool/result","seq":4,"time":-40,"data":{"turn":2.0,"step":1,"message":{"id":"interrupted-tool-result-c\ud83d-4","role":"user","source":{"kind":"tool","callId":"c\ud83d"},"content":[{"type":"tool-result","toolCallId":"c\ud83d","isError":true,"content":[{"type":"text","text":"The tool call was interrupted after"#
+        r#"{"type":"tool/result","seq":4,"time":-40,"data":{"turn":2,"step":1,"message":{"id":"interrupted-tool-result-c\ud83d-4","role":"user","source":{"kind":"tool","callId":"c\ud83d"},"content":[{"type":"tool-result","toolCallId":"c\ud83d","isError":true,"content":[{"type":"text","text":"The tool call was interrupted after"#
     ), "{}", lines[0]);
     assert!(lines[0].ends_with(
         r#""error":{"name":"ToolOutcomeUnknownError","code":"TOOL_OUTCOME_UNKNOWN"}},"sourceEventSeqs":[3],"surfaceOp":"append"}"#
     ));
-    assert_eq!(lines[1], r#"{"type":"step/end","seq":5,"time":-40,"data":{"turn":2.0,"step":1}}"#);
+    assert_eq!(lines[1], r#"{"type":"step/end","seq":5,"time":-40,"data":{"turn":2,"step":1}}"#);
     assert_eq!(
         lines[2],
-        r#"{"type":"turn/end","seq":6,"time":-40,"data":{"turn":2.0,"reason":{"kind":"interrupted"}}}"#
+        r#"{"type":"turn/end","seq":6,"time":-40,"data":{"turn":2,"reason":{"kind":"interrupted"}}}"#
     );
 }
 
@@ -115,13 +115,25 @@ fn order_of_calls_and_what_removes_them() {
 }
 
 #[test]
-fn nothing_that_could_not_be_loaded_is_made() {
+fn a_turn_without_a_number_is_closed_by_its_place() {
+    let end = r#"{"type":"turn/end","seq":1,"time":20,"data":{"turn":7,"reason":{"kind":"completed"}}}"#;
     for data in ["5", "null", "{}", r#"{"turn":null}"#, r#"{"turn":"1"}"#, r#"{"turn":0}"#, r#"{"turn":1.5}"#]
     {
         let start = format!(r#"{{"type":"turn/start","seq":0,"time":10,"data":{data}}}"#);
-        let mut log = log_of(&[start.as_str(), STEP]);
-        assert!(closed(&mut log, None).is_empty(), "{data}");
+        let mut log = log_of(&[START, end, &start, STEP]);
+        let mut relations = Relations::new();
+        log.iter().for_each(|event| relations.apply(event.seq(), &Fact::of_event(event)));
+        let (followed, found) = (relations.open_turn().unwrap(), open_turn(&log).unwrap());
+        assert_eq!((followed.seq, followed.number.to_string()), (found.seq, "2".to_owned()), "{data}");
+        assert_eq!(found.number.to_string(), "2", "{data}");
+        let own = r#"{"type":"turn/end","seq":5,"time":20,"data":{"turn":2,"reason":{"kind":"interrupted"}}}"#;
+        assert_eq!(closed(&mut log, None).last().unwrap(), own, "{data}");
+        assert!(open_turn(&log).is_none(), "{data}");
     }
+}
+
+#[test]
+fn nothing_that_could_not_be_loaded_is_made() {
     let ask = asks(&["\"\"", "5", "null"]);
     let mut log = log_of(&[START, STEP, &ask]);
     assert_eq!(closed(&mut log, None).len(), 2);
@@ -131,9 +143,10 @@ fn nothing_that_could_not_be_loaded_is_made() {
 
 #[test]
 fn no_turn_is_open() {
-    assert_eq!(open_turn(&Log::new()), None);
+    let start = |log: &Log| open_turn(log).map(|open| open.seq);
+    assert_eq!(start(&Log::new()), None);
     let end = r#"{"type":"turn/end","seq":1,"time":20,"data":{"turn":2,"reason":{"kind":"completed"}}}"#;
-    assert_eq!(open_turn(&log_of(&[START, end, STEP])), None);
-    assert_eq!(open_turn(&log_of(&[STEP])), None);
-    assert_eq!(open_turn(&log_of(&[START, end, START, STEP])), Seq::new(2));
+    assert_eq!(start(&log_of(&[START, end, STEP])), None);
+    assert_eq!(start(&log_of(&[STEP])), None);
+    assert_eq!(start(&log_of(&[START, end, START, STEP])), Seq::new(2));
 }

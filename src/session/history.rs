@@ -220,7 +220,7 @@ impl History {
 
     fn closers(&self, time: Option<i64>) -> Closers {
         let turn = self.view.relations.open_turn();
-        turn.map_or_else(Closers::default, |turn| closers(&self.log, turn.seq, time))
+        turn.map_or_else(Closers::default, |turn| closers(&self.log, turn, time))
     }
 
     /// The events with which a load would close an open turn, as JSON texts.

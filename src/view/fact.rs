@@ -6,8 +6,11 @@ use super::payload::{
     ERROR_CODE, PAYLOAD, Payload, Placed, SOURCE_CALL, SOURCE_CONTENT, Sought, TURN, TURN_STEP,
     TURN_STEP_CALL, TURN_STEP_MESSAGE_ERROR, message_group,
 };
-use crate::json::{Json, JsonStr, Places};
+use crate::json::{Json, JsonStr, MAX_SAFE_INTEGER, Places};
 use crate::log::{Draft, Event, Kind};
+
+/// The largest number of a turn.
+const MOST: f64 = MAX_SAFE_INTEGER as f64;
 
 /// A turn or step number as JavaScript's `===` sees it.
 ///
@@ -43,6 +46,15 @@ impl Mark {
 
     pub(super) fn is_open(self) -> bool {
         !matches!(self, Self::Null)
+    }
+
+    /// The number under which a turn is open whose start names this: it itself if a `turn/end` may name it, a safe integer
+    /// above 0 (FORMAT 14); else its place in the count of turns, the one after those that have `ended`.
+    pub(super) fn turn_number(self, ended: f64) -> Self {
+        match self {
+            Self::Number(number) if number.fract() == 0.0 && (1.0..=MOST).contains(&number) => self,
+            _ => Self::Number(ended + 1.0),
+        }
     }
 }
 

@@ -77,7 +77,7 @@ impl RelationError {
 pub struct Open {
     /// Its start event.
     pub seq: Seq,
-    /// Its number; prints as JSON text.
+    /// Its number; prints as JSON text. A turn has one that its `turn/end` may name, whatever its start says.
     pub number: Mark,
 }
 
@@ -179,7 +179,8 @@ impl Relations {
         }
         match fact.kind {
             Kind::TurnStart => {
-                self.turn_start = Some(Open { seq, number: fact.turn });
+                let number = fact.turn.turn_number(self.next_turn - 1.0);
+                self.turn_start = Some(Open { seq, number });
                 self.calls.begin_turn(seq);
                 self.open_turn = fact.turn;
                 self.next_step = 1.0;
@@ -217,7 +218,8 @@ impl Relations {
         }
     }
 
-    /// The open turn: the latest turn marker is this `turn/start`, whatever its number (FORMAT 9.4).
+    /// The open turn: the latest turn marker is this `turn/start`, whatever it says (FORMAT 9.4). A fork, a clip, an
+    /// interrupt and a load's closers go by this alone.
     pub fn open_turn(&self) -> Option<Open> {
         self.turn_start
     }

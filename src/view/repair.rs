@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::fact::Fact;
+use super::relations::Open;
 use crate::json::{Json, JsonStr, JsonText, MAX_SAFE_INTEGER, Type};
 use crate::log::{Draft, Event, Kind, Log, Offset, Seq};
 
@@ -76,11 +78,13 @@ impl Closer {
     }
 }
 
-/// The `turn/start` of a turn that is still open at the end of the log. Looks back to the last turn
-/// marker and no further.
-pub fn open_turn(log: &Log) -> Option<Seq> {
+/// The turn that is open at the end of a log, as [`Relations::open_turn`](super::Relations::open_turn) gives it for one that
+/// is followed.
+pub fn open_turn(log: &Log) -> Option<Open> {
     let last = log.iter().rev().find(|event| matches!(event.kind(), Kind::TurnStart | Kind::TurnEnd))?;
-    (last.kind() == Kind::TurnStart).then(|| last.seq())
+    let ended = || log.iter().filter(|event| event.kind() == Kind::TurnEnd).count() as f64;
+    let open = |start| Open { seq: last.seq(), number: Fact::of_event(start).turn.turn_number(ended()) };
+    (last.kind() == Kind::TurnStart).then(|| open(last))
 }
 
 /// A tool call that an assistant message of the open step asked for.
@@ -131,31 +135,29 @@ impl<'a> Pending<'a> {
     }
 }
 
-/// The events that close the turn begun by the `turn/start` at `start`, the last turn marker of the
-/// log ([`open_turn`]); at `now`, or for crash repair at the time of the last event. The cost follows
-/// the open turn, not the log.
+/// The events that close the open turn of a log; at `now`, or for crash repair at the time of the last event. The cost
+/// follows the open turn, not the log.
 ///
-/// There are none for a turn whose number is not a safe integer above 0: no reader of the format
-/// would load its `turn/end` (FORMAT 14). Calls without an id are passed over for the same reason.
-pub fn closers(log: &Log, start: Seq, now: Option<i64>) -> Closers {
-    let turn = log.get(start).and_then(|event| event.data().get("turn"));
-    let turn = turn.filter(|turn| turn.as_safe_int().is_some_and(|number| number >= 1));
-    let (Some(turn), Some(last)) = (turn, log.last()) else { return Closers::default() };
+/// All of them name the turn by [`Open::number`]: a `turn/end` without a safe integer above 0 would be loaded by no reader
+/// of the format (FORMAT 14). Calls without an id are passed over for the same reason.
+pub fn closers(log: &Log, turn: Open, now: Option<i64>) -> Closers {
+    let Some(last) = log.last() else { return Closers::default() };
+    let number = turn.number.to_string();
     let mut open_step = None;
     let mut pending = Pending::default();
-    for event in log.range(start.after(), log.len()) {
+    for event in log.range(turn.seq.after(), log.len()) {
         follow(event, &mut open_step, &mut pending);
     }
     let mut events = Vec::new();
     for call in pending.calls.iter().flatten() {
         let seq = log.len().plus(events.len() as u64);
-        events.push(result_of(call, turn.text(), seq));
+        events.push(result_of(call, &number, seq));
     }
     let marker = |event_type, data| Closer { event_type, data, surface_op: None, sources: None };
     if let Some(step) = open_step {
-        events.push(marker("\"step/end\"", format!("{{\"turn\":{}{step}}}", turn.text())));
+        events.push(marker("\"step/end\"", format!("{{\"turn\":{number}{step}}}")));
     }
-    let data = format!("{{\"turn\":{},\"reason\":{{\"kind\":\"interrupted\"}}}}", turn.text());
+    let data = format!("{{\"turn\":{number},\"reason\":{{\"kind\":\"interrupted\"}}}}");
     events.push(marker("\"turn/end\"", data));
     let time = now.unwrap_or(last.time());
     debug_assert!(time.unsigned_abs() <= MAX_SAFE_INTEGER);

@@ -267,14 +267,17 @@ struct Pending {
     seq: Option<usize>,
 }
 
-/// The closers of FORMAT 12. A turn whose number no `turn/end` may name has none, and a call without an
-/// id gets none.
+/// The number of the turn that a `turn/start` opens: its own if a `turn/end` may name it, else as turns are counted.
+pub fn turn_number(events: &[Event], start: usize) -> i64 {
+    let own = events[start].tree.get("turn").and_then(Tree::safe_int).filter(|turn| *turn >= 1);
+    let ended = events[..start].iter().filter(|event| event.name == "turn/end").count();
+    own.unwrap_or(ended as i64 + 1)
+}
+
+/// The closers of FORMAT 12. A call without an id gets none.
 pub fn closers(events: &[Event]) -> Vec<Closer> {
     let Some(start) = open_turn(events) else { return Vec::new() };
-    let turn = member(&events[start].data, "turn").unwrap_or("null");
-    if tree_of(turn).safe_int().is_none_or(|turn| turn < 1) {
-        return Vec::new();
-    }
+    let turn = turn_number(events, start);
     let (mut step, mut pending): (Option<Option<String>>, Vec<Pending>) = (None, Vec::new());
     for (seq, event) in events.iter().enumerate().skip(start + 1) {
         let own_step = member(&event.data, "step").map(str::to_owned);

@@ -9,7 +9,7 @@ pub mod rules;
 mod source;
 mod talk;
 
-use log::{Event, canonical, clip, closers, last, messages, open_turn, surface, trace};
+use log::{Event, canonical, clip, closers, last, messages, open_turn, surface, trace, turn_number};
 use rules::{MAX_BATCH, MAX_EVENT_BYTES, Refused, Wanted, admit};
 use source::Source;
 use talk::{Answer, Talk, array, kept};
@@ -612,10 +612,8 @@ impl Model {
         );
         let trace = trace(events);
         let open = member(info.result(), "openTurn").unwrap();
-        match open_turn(events).map(|seq| log::Mark::of(&events[seq].tree, "turn")) {
-            Some(log::Mark::Number(turn)) => assert_eq!(open.parse::<f64>().unwrap(), turn),
-            _ => assert_eq!(open, "null"),
-        }
+        let turn = open_turn(events).map(|seq| turn_number(events, seq).to_string());
+        assert_eq!(open, turn.as_deref().unwrap_or("null"));
         if trace.broken.is_none() {
             let step = member(info.result(), "openStep").unwrap();
             match trace.step {
