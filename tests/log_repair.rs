@@ -126,7 +126,8 @@ fn a_turn_without_a_number_is_closed_by_its_place() {
         let (followed, found) = (relations.open_turn().unwrap(), open_turn(&log).unwrap());
         assert_eq!((followed.seq, followed.number.to_string()), (found.seq, "2".to_owned()), "{data}");
         assert_eq!(found.number.to_string(), "2", "{data}");
-        let own = r#"{"type":"turn/end","seq":5,"time":20,"data":{"turn":2,"reason":{"kind":"interrupted"}}}"#;
+        let own =
+            r#"{"type":"turn/end","seq":5,"time":20,"data":{"turn":2,"reason":{"kind":"interrupted"}}}"#;
         assert_eq!(closed(&mut log, None).last().unwrap(), own, "{data}");
         assert!(open_turn(&log).is_none(), "{data}");
     }

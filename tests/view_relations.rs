@@ -67,10 +67,7 @@ fn a_clip_goes_back_to_the_last_completed_turn() {
         ("turn/start", "5"),
         ("turn/start", r#"{"turn":"x"}"#),
     ]));
-    assert_eq!(
-        state.open_turn().map(|open| (open.seq, open.number.to_string())),
-        Some((seq(3), "2".into()))
-    );
+    assert_eq!(state.open_turn().map(|open| (open.seq, open.number.to_string())), Some((seq(3), "2".into())));
     assert_eq!(state.clip(Offset::new(4).unwrap()).get(), 1);
     assert_eq!(state.last_turn_end(), Some(seq(0)));
     assert_eq!(state.broken().map(|broken| broken.seq), Some(seq(0)));

@@ -337,10 +337,13 @@ params! {
         /// Only messages that a reader who stands there lacks.
         #[serde(skip_serializing_if = "Option::is_none")]
         since: Option<Since>,
-        /// Most bytes of messages in the answer; at least one message is given.
+        /// Most bytes of messages, and of the seqs that are asked for, in the answer; at least one message is given.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1))]
         max_bytes: Option<u64>,
+        /// With the seq of each message's event.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        with_seqs: Option<bool>,
     }
 }
 

@@ -227,6 +227,9 @@ result! {
         /// The derived messages, in order.
         #[schemars(with = "Vec<MessageSchema>")]
         messages: RawJson,
+        /// The seq of the event of each of them, where asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seqs: Option<Vec<u64>>,
         /// The index of the first message given.
         from_index: u64,
         /// How many messages there are.

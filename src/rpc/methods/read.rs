@@ -26,6 +26,9 @@ struct PageSize {
     bytes: u64,
 }
 
+/// A seq in a list takes so many bytes at most.
+const SEQ_BYTES: u64 = "9007199254740991,".len() as u64;
+
 /// A page's beginning may leave when so many bytes of output have gathered.
 const PORTION: usize = 256 << 10;
 
@@ -47,7 +50,12 @@ impl<'o> Page<'o> {
 
     /// Adds an entry unless the page is full; the first one always fits.
     fn push(&mut self, entry: &str) -> bool {
-        let bytes = self.bytes + entry.len() as u64;
+        self.push_with(entry, 0)
+    }
+
+    /// The same of an entry that takes so many bytes elsewhere in the answer.
+    fn push_with(&mut self, entry: &str, elsewhere: u64) -> bool {
+        let bytes = self.bytes + entry.len() as u64 + elsewhere;
         if self.entries > 0 {
             if self.entries >= self.size.entries || bytes > self.size.bytes {
                 return false;
@@ -56,7 +64,7 @@ impl<'o> Page<'o> {
             self.bytes += 1;
         }
         self.out.push_str(entry);
-        self.bytes += entry.len() as u64;
+        self.bytes += entry.len() as u64 + elsewhere;
         self.entries += 1;
         if self.out.len() >= PORTION
             && let Some((outlet, sent)) = &mut self.outlet
@@ -183,15 +191,26 @@ impl Service {
         let mut page = begin_response(&mut self.out, &mut self.call, &mut self.outlet, "messages", size);
         let mut count = from_index;
         // Iterated from inside: the nodes lie in blocks, and a loop outside would ask for them one by one.
+        let mut seqs = (params.with_seqs == Some(true)).then(Vec::new);
         let whole = view.surface.message_seqs(from_index as usize).all(|seq| {
-            let taken = page.push(message_text(&mut log, seq));
+            let room = if seqs.is_some() { SEQ_BYTES } else { 0 };
+            let taken = page.push_with(message_text(&mut log, seq), room);
             count += u64::from(taken);
+            seqs.iter_mut().filter(|_| taken).for_each(|seqs| seqs.push(seq.get()));
             taken
         });
         let next = (!whole).then_some(Since { replace_generation, count, ext: None });
         page.finish();
         let messages = RawJson::default(); // it is written
-        Ok(MessagesResult { messages, from_index, total, replace_generation, next_seq: next_seq.get(), next })
+        Ok(MessagesResult {
+            messages,
+            seqs,
+            from_index,
+            total,
+            replace_generation,
+            next_seq: next_seq.get(),
+            next,
+        })
     }
 
     pub(super) fn surface(&mut self, params: ThroughParams) -> Answer<SurfaceResult> {
