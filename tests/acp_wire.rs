@@ -345,8 +345,11 @@ fn a_directory_is_found_by_any_of_its_names() {
         assert_eq!(listed(&real), both);
         assert_eq!(listed(&format!("{other}/../link/")), both);
         assert_eq!(listed(&other), [("other".to_owned(), other.clone())]);
-        assert_eq!(listed(&gone), [("gone".to_owned(), gone.clone())]);
-        assert!(listed(&text(root.path())).is_empty() && listed(&format!("{gone}/")).is_empty());
+        // One that is not there, by what is: its ancestors.
+        for gone_too in [gone.clone(), format!("{gone}/"), format!("{other}/..//./gone")] {
+            assert_eq!(listed(&gone_too), [("gone".to_owned(), gone.clone())], "{gone_too}");
+        }
+        assert!(listed(&text(root.path())).is_empty() && listed(&format!("{gone}/x")).is_empty());
         daemon.end();
     }
 }

@@ -54,7 +54,7 @@ fn a_damaged_frame_tells_a_list_nothing() {
     let more = [
         r#"{"type":"turn/start","seq":4,"time":9000,"data":{"turn":2}}"#,
         r#"{"type":"x/foreign","seq":5,"time":9001,"data":{"long":"much longer than any other one of this log, by its text"}}"#,
-        r#"{"type":"session/title","seq":6,"time":9002,"data":{"title":"never"}}"#,
+        r#"{"type":"session/title","seq":6,"time":9002,"data":{"title":"never","source":{"kind":"user"}}}"#,
     ];
     // Long enough that its first lines are read before its end is seen.
     let notes = (7..9_000)

@@ -29,7 +29,7 @@ const MAX_BYTES: usize = 64 << 10;
 pub struct Facts {
     /// Events held.
     pub events: Offset,
-    /// Time of the last event that is no `session/title*`.
+    /// Time of the last event that counts as activity ([`LastActive`]).
     pub last_time: Option<i64>,
     /// The title ([`LastTitle`]).
     pub title: Option<String>,

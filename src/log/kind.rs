@@ -94,7 +94,7 @@ impl Kind {
 }
 
 /// The load vocabulary (FORMAT 3) beside the types that a projection reads; sorted.
-const KEPT: [&str; 29] = [
+const KEPT: [&str; 32] = [
     "agent-preset/selected",
     "agent/inbox/spliced",
     "approval/asked",
@@ -108,11 +108,14 @@ const KEPT: [&str; 29] = [
     "hook/result",
     "llm/retry",
     "llm/retry-started",
+    "model/selection",
     "permission/preset",
     "plan/mode",
     "sandbox/mode",
     "schedule/change",
+    "session-log-deepseek/delivery-accepted",
     "subagent/descriptor",
+    "subagent/model-selection-policy",
     "team/member",
     "team/message/delivered",
     "team/message/queued",
@@ -131,9 +134,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_vocabulary_is_sorted_and_has_48_types() {
+    fn the_vocabulary_is_sorted_and_has_51_types() {
         assert!(KEPT.is_sorted());
-        assert_eq!(Kind::known_names().collect::<std::collections::BTreeSet<_>>().len(), 48);
+        assert_eq!(Kind::known_names().collect::<std::collections::BTreeSet<_>>().len(), 51);
         assert!(Kind::known_names().all(|name| Kind::of(name) != Kind::Other));
         assert_eq!(Kind::of("team/message/queued"), Kind::Known);
         assert_eq!(Kind::of("user/messages"), Kind::Other);

@@ -6,21 +6,22 @@ use super::header::Header;
 use super::kind::Kind;
 use crate::json::{Json, JsonStr};
 
-/// The last event that is no `session/title*` (PROTOCOL 3, Listing), as its seq or its time.
+/// The last event that counts as activity (PROTOCOL 3, Listing), as its seq or its time: titles do not, nor does the end
+/// of a seed, which is written when a log is imported or forked.
 ///
-/// The closers of a crash repair take the time of the last event (FORMAT 12). Where that is a title, they would say
-/// that the session was active when it was only titled, and loading must not move a session in a list: an interrupted
-/// turn's closers directly behind a title, at the title's very time, count as little as the title.
+/// The closers of a crash repair take the time of the last event (FORMAT 12). Where that does not count, they would say
+/// that the session was active then, and loading must not move a session in a list: an interrupted turn's closers
+/// directly behind such an event, at its very time, count as little as that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastActive<S> {
     last: Option<S>,
-    /// Behind a title: its time in milliseconds, and `last` as it was there.
-    behind_title: Option<(i64, Option<S>)>,
+    /// Behind an event that does not count: its time in milliseconds, and `last` as it was there.
+    behind_quiet: Option<(i64, Option<S>)>,
 }
 
 impl<S> Default for LastActive<S> {
     fn default() -> Self {
-        Self { last: None, behind_title: None }
+        Self { last: None, behind_quiet: None }
     }
 }
 
@@ -33,17 +34,17 @@ impl<S: Copy> LastActive<S> {
         time: impl Fn() -> i64,
         data: impl FnOnce() -> Json<'a>,
     ) {
-        match (kind, self.behind_title) {
-            (Kind::SessionTitle | Kind::SessionTitleLlmRequest, _) => {
-                self.behind_title = Some((time(), self.last));
+        match (kind, self.behind_quiet) {
+            (Kind::SessionTitle | Kind::SessionTitleLlmRequest | Kind::SessionEndSeed, _) => {
+                self.behind_quiet = Some((time(), self.last));
             }
-            (Kind::ToolResult | Kind::StepEnd, Some((titled, _))) if time() == titled => {
+            (Kind::ToolResult | Kind::StepEnd, Some((quiet, _))) if time() == quiet => {
                 self.last = Some(stamp);
             }
-            (Kind::TurnEnd, Some((titled, before))) if is_interrupted(data()) && time() == titled => {
-                (self.last, self.behind_title) = (before, None);
+            (Kind::TurnEnd, Some((quiet, before))) if is_interrupted(data()) && time() == quiet => {
+                (self.last, self.behind_quiet) = (before, None);
             }
-            _ => (self.last, self.behind_title) = (Some(stamp), None),
+            _ => (self.last, self.behind_quiet) = (Some(stamp), None),
         }
     }
 
@@ -90,8 +91,8 @@ fn is_interrupted(data: Json<'_>) -> bool {
     data.at(&["reason", "kind"]).is_some_and(|kind| kind.is_str("interrupted"))
 }
 
-/// The time that sorts a session in a list, in milliseconds since the Unix epoch: of its last event that is no
-/// `session/title*`, if it has one, else of its creation.
+/// The time that sorts a session in a list, in milliseconds since the Unix epoch: of its last event that
+/// counts as activity ([`LastActive`]), if it has one, else of its creation.
 pub fn active_at(header: &Header, last: Option<i64>) -> i64 {
     last.unwrap_or_else(|| i64::try_from(header.created_at).unwrap_or(i64::MAX))
 }
@@ -169,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn closers_behind_a_title_are_no_activity() {
+    fn titles_ends_of_seeds_and_closers_behind_them_are_no_activity() {
         let last = |events: &[(Kind, i64, &str)]| {
             let mut last = LastActive::default();
             for (kind, time, data) in events {
@@ -185,6 +186,10 @@ mod tests {
         assert_eq!(last(&[user, title]), Some(5));
         assert_eq!(last(&[user, title, interrupted]), Some(5));
         assert_eq!(last(&[user, title, title, result, result, step, interrupted]), Some(5));
+        let seed = (Kind::SessionEndSeed, 9, "{}");
+        assert_eq!(last(&[seed]), None);
+        assert_eq!(last(&[user, seed]), Some(5));
+        assert_eq!(last(&[user, seed, title, step, interrupted]), Some(5));
         // Anything else in between, another time, or another end is activity.
         assert_eq!(last(&[user, title, result, (Kind::UserMessage, 9, "{}"), interrupted]), Some(9));
         assert_eq!(last(&[user, title, (Kind::TurnEnd, 10, interrupted.2)]), Some(10));

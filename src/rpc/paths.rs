@@ -15,6 +15,31 @@ impl Default for CanonicalPath {
     }
 }
 
+impl CanonicalPath {
+    /// What an absolute path stands for: its longest ancestor that exists, resolved, and the rest as it is spelt, without
+    /// empty and `.` segments. So a directory that is gone is known by all its spellings.
+    fn resolve(self, path: &str) -> String {
+        let segments: Vec<&str> =
+            path.split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect();
+        let mut found = String::new();
+        let mut rest = 0;
+        for end in (0..=segments.len()).rev() {
+            let ancestor = segments.get(..end).unwrap_or_default().join("/");
+            if let Some(real) = (self.0)(&format!("/{ancestor}")) {
+                (found, rest) = (real, end);
+                break;
+            }
+        }
+        for segment in segments.iter().skip(rest) {
+            if !found.ends_with('/') {
+                found.push('/');
+            }
+            found.push_str(segment);
+        }
+        found
+    }
+}
+
 /// One working directory that others are held to: by spelling first, then by what it is.
 #[derive(Clone, Debug)]
 pub struct SamePlace {
@@ -38,11 +63,10 @@ impl SamePlace {
 
     /// Looks up what was asked for. Waits for the file system.
     pub fn look_up(&mut self) {
-        let CanonicalPath(look_up) = self.canonical;
         let mut place = None;
         for (path, same) in self.known.iter_mut().filter(|(_, same)| same.is_none()) {
-            let place = place.get_or_insert_with(|| look_up(&self.wanted));
-            *same = Some(place.is_some() && look_up(path) == *place);
+            let place = place.get_or_insert_with(|| self.canonical.resolve(&self.wanted));
+            *same = Some(self.canonical.resolve(path) == *place);
         }
     }
 
@@ -59,8 +83,9 @@ mod tests {
     #[test]
     fn places_are_compared_by_spelling_then_by_what_they_are() {
         let links = CanonicalPath(|path| match path {
-            "/link" | "/real" | "/real/" => Some("/real".into()),
+            "/link" | "/real" => Some("/real".into()),
             "/other" => Some("/other".into()),
+            "/" => Some("/".into()),
             _ => None,
         });
         let same = |wanted: &str, path: &str, canonical| {
@@ -74,7 +99,16 @@ mod tests {
             assert!(same("/link", path, links), "{path}");
         }
         assert!(!same("/link", "/other", links) && !same("/link", "/gone", links));
-        assert!(same("/gone", "/gone", links) && !same("/gone", "/gone/", links));
+        // Of what is not there the rest counts as it is spelt.
+        for path in ["/gone", "/gone/", "//gone", "/./gone/."] {
+            assert!(same("/gone", path, links) && same("/gone", path, CanonicalPath::default()), "{path}");
+        }
+        for path in ["/link/gone/x", "/real/gone//x/", "/real/./gone/x"] {
+            assert!(same("/link/gone/x", path, links), "{path}");
+        }
+        for path in ["/link/gone", "/other/gone/x", "/gone/x", "/link/gone/y/../x", "/"] {
+            assert!(!same("/link/gone/x", path, links), "{path}");
+        }
         assert!(!same("/link", "/real", CanonicalPath::default()));
     }
 }

@@ -320,7 +320,7 @@ result! {
         /// The last title by a person, else the last one.
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<String>,
-        /// ISO 8601, UTC: the time of the last event that is no title.
+        /// ISO 8601, UTC: the time of the last event that is no title and no `session/end-seed`, else of the creation.
         #[serde(skip_serializing_if = "Option::is_none")]
         updated_at: Option<String>,
         /// Milliseconds since the Unix epoch.

@@ -276,7 +276,7 @@ pub struct StoredInfo {
 pub struct ListFacts {
     /// Events held.
     pub length: Offset,
-    /// Time of the last event that is no `session/title*`.
+    /// Time of the last event that counts as activity ([`crate::log::LastActive`]).
     pub last_time: Option<i64>,
     /// The title: the last one by a person, else the last one.
     pub title: Option<String>,

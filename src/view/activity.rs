@@ -3,7 +3,7 @@
 use crate::json::JsonStr;
 use crate::log::{Event, ForeignTypes, Kind, LastActive, LastTitle, Log, LongestEvent, Seq, title_in};
 
-/// The title, the time of the latest event that is no title, the types that not every reader knows and the size of
+/// The title, the time of the latest event that counts as activity, the types that not every reader knows and the size of
 /// the longest event (PROTOCOL 3, Listing).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
@@ -27,7 +27,7 @@ impl Activity {
         self.last.follow(event.kind(), event.seq(), || event.time(), || event.data());
     }
 
-    /// Time of the last event that is no `session/title*`, in milliseconds since the Unix epoch.
+    /// Time of the last event that counts as activity ([`LastActive`]), in milliseconds since the Unix epoch.
     pub fn last_time(&self, log: &Log) -> Option<i64> {
         log.get(self.last.get()?).map(Event::time)
     }

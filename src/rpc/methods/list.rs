@@ -21,7 +21,7 @@ use crate::rpc::service::{Answer, Service, Stop, bad_param};
 use crate::rpc::storage::{Job, JobResult, ListFacts, ListPage, Listed, StoredInfo};
 use crate::session::{Mended, Session};
 
-/// A session with the key that sorts it: time of the last event that is no title, else creation.
+/// A session with the key that sorts it: time of the last event that counts as activity, else creation.
 struct Row {
     time: i64,
     /// Of [`StoredInfo::place`]: tells rows of one time and id apart.

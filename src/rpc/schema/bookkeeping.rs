@@ -70,6 +70,46 @@ pub(super) struct RequestContext {
     context_window: Option<u64>,
 }
 
+/// The model that the user chose.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub(super) struct ModelSelection {
+    /// Who serves the model.
+    provider: String,
+    /// The model.
+    model: String,
+    /// How much it is to think.
+    reasoning_effort: Option<String>,
+}
+
+/// The models that may be chosen for agents that the session starts.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub(super) struct ModelSelectionPolicy {
+    /// Which they are.
+    #[schemars(length(min = 1))]
+    allowed_models: Vec<AllowedModel>,
+}
+
+/// A model that may be chosen.
+#[derive(JsonSchema)]
+struct AllowedModel {
+    /// Who serves it.
+    provider: String,
+    /// The model.
+    model: String,
+}
+
+/// How much of the log a service has taken.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub(super) struct DeliveryAccepted {
+    /// The session that was sent; in a fork's inherited events the one that it was forked from.
+    session_id: String,
+    /// The last event that was sent.
+    through_seq: u64,
+}
+
 /// Nothing.
 #[derive(JsonSchema)]
 pub(super) struct EndSeed {}

@@ -9,7 +9,7 @@ use crate::log::Kind;
 
 /// Of each known type (FORMAT 3): its name, what it is for, and examples of its data as JSON texts. Of types that
 /// nothing here reads the purpose is told as far as their names and public logs tell it.
-pub(super) const KNOWN: [(&str, &str, &[&str]); 48] = [
+pub(super) const KNOWN: [(&str, &str, &[&str]); 51] = [
     ("turn/start", "A turn begins: the agent sets to work on what was said.", &[r#"{"turn":1}"#]),
     (
         "turn/end",
@@ -138,14 +138,31 @@ pub(super) const KNOWN: [(&str, &str, &[&str]); 48] = [
     ("hook/result", "What a hook decided: turn, point, handlerId, decision, exitCode.", &[]),
     ("llm/retry", "A call of the model failed and will be tried again.", &[]),
     ("llm/retry-started", "The call is tried again.", &[]),
+    (
+        "model/selection",
+        "The user chose the model for the next requests; what they then went to, request/context says.",
+        &[r#"{"provider":"example","model":"example-1","reasoningEffort":"high"}"#],
+    ),
     ("permission/preset", "The preset of what the agent may do, from here on.", &[]),
     ("plan/mode", "Whether the agent only plans, from here on: active.", &[]),
     ("sandbox/mode", "How far tools may reach, from here on: mode, and who set it.", &[]),
     ("schedule/change", "What is to be done later was changed.", &[]),
     (
+        "session-log-deepseek/delivery-accepted",
+        "A service took the log up to throughSeq, sent along with a request: what comes later is still to be sent.",
+        &[r#"{"sessionId":"session-1","throughSeq":41}"#],
+    ),
+    (
         "subagent/descriptor",
         "What agent this session is, in a session that another one started: mode, provider, label.",
         &[],
+    ),
+    (
+        "subagent/model-selection-policy",
+        "The models that agents started by this session may be given, from its beginning on; without it they have no choice.",
+        &[
+            r#"{"allowedModels":[{"provider":"example","model":"example-1"},{"provider":"example","model":"example-2"}]}"#,
+        ],
     ),
     ("team/member", "A member of a team of agents.", &[]),
     ("team/message/delivered", "A message of a team has reached its member.", &[]),
@@ -168,8 +185,8 @@ pub(super) const KNOWN: [(&str, &str, &[&str]); 48] = [
     ("web/deepseek-search-llm-request", "A model was asked to search the web.", &[]),
 ];
 
-/// What writers put into the data of a kind, where FORMAT tells it.
-pub(super) fn usual(defs: &mut Defs, kind: Kind) -> Option<Value> {
+/// What writers put into the data of a type, where FORMAT or public logs tell it.
+pub(super) fn usual(defs: &mut Defs, name: &str, kind: Kind) -> Option<Value> {
     let schema = match kind {
         Kind::UserMessage => defs.described::<is::UserMessage>(),
         Kind::AssistantMessage => defs.described::<is::AssistantMessage>(),
@@ -188,7 +205,13 @@ pub(super) fn usual(defs: &mut Defs, kind: Kind) -> Option<Value> {
         Kind::CompactionSummary => defs.described::<kept::CompactionSummary>(),
         Kind::CompactionPrune => defs.described::<kept::Shadowed>(),
         Kind::CompactionEnd => defs.described::<kept::CompactionEnd>(),
-        Kind::SessionTitleLlmRequest | Kind::Known | Kind::Other => return None,
+        Kind::Known => match name {
+            "model/selection" => defs.described::<kept::ModelSelection>(),
+            "session-log-deepseek/delivery-accepted" => defs.described::<kept::DeliveryAccepted>(),
+            "subagent/model-selection-policy" => defs.described::<kept::ModelSelectionPolicy>(),
+            _ => return None,
+        },
+        Kind::SessionTitleLlmRequest | Kind::Other => return None,
     };
     Some(schema)
 }

@@ -47,7 +47,7 @@ fn one(defs: &mut Defs, name: &str, purpose: &str, examples: &[&str]) -> Value {
     if let Some(schema) = checks::enforced(kind) {
         put("enforced", schema);
     }
-    if let Some(schema) = usual(defs, kind) {
+    if let Some(schema) = usual(defs, name, kind) {
         put("usual", schema);
     }
     put("surfaceOp", json!(if kind.is_surface() { "required" } else { "forbidden" }));
