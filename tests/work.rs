@@ -1,9 +1,11 @@
-//! Does any request cost more the longer the log is, though its answer is not longer? Work is counted, not timed.
+//! Does any request cost more the longer the log is, though its answer is not longer, or the more others wait or are
+//! live? Work is counted, not timed.
 //!
 //! Here in allocations. In instructions, where valgrind is installed, and for longer logs:
 //! `SESSIOND_WORK_SIZE=1000000 cargo test --test work -- --ignored --nocapture no_request`
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod storage_support;
 mod work_support;
 
 use std::alloc::System;
@@ -12,12 +14,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use work_support::crowd::Crowd;
 use work_support::{Bench, Meter};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const SMALL: u64 = 1_000;
+/// So many waiting requests and live sessions, and ten times as many.
+const FEW: u64 = 100;
 
 /// The least count of each request, by its name.
 type Counts = BTreeMap<String, u64>;
@@ -58,7 +63,7 @@ fn judge(
             grown.push(name.as_str());
         }
     }
-    assert!(grown.is_empty(), "more {unit} in a longer log: {grown:?}");
+    assert!(grown.is_empty(), "more {unit} where there is more: {grown:?}");
 }
 
 #[derive(Default)]
@@ -87,6 +92,18 @@ fn no_request_allocates_more_the_longer_the_log_is() {
     judge("allocations", (SMALL, &small), (100 * SMALL, &large), (8, 0));
 }
 
+fn allocations_in_a_crowd(size: u64) -> Counts {
+    let mut meter = Allocations::default();
+    Crowd::new(size).ask_everything(&mut meter);
+    meter.0
+}
+
+#[test]
+fn no_request_allocates_more_the_more_others_wait_or_are_live() {
+    let (few, many) = (allocations_in_a_crowd(FEW), allocations_in_a_crowd(10 * FEW));
+    judge("allocations", (FEW, &few), (10 * FEW, &many), (8, 0));
+}
+
 /// Everything between its call and its return is counted by callgrind, and nothing else.
 #[inline(never)]
 fn counted_by_callgrind(run: &mut dyn FnMut()) {
@@ -103,6 +120,12 @@ impl Meter for Callgrind {
     }
 }
 
+fn turn_callgrind_on() {
+    let mut on = Command::new("callgrind_control");
+    on.args(["-i", "on", &std::process::id().to_string()]).stdout(Stdio::null());
+    assert!(on.status().unwrap().success());
+}
+
 /// What runs below callgrind.
 #[test]
 #[ignore = "only as a child of instructions"]
@@ -110,20 +133,28 @@ fn child() {
     let Ok(size) = std::env::var("SESSIOND_WORK_CHILD") else { return };
     let mut bench = Bench::new(size.parse().unwrap());
     bench.set_up();
-    let mut on = Command::new("callgrind_control");
-    on.args(["-i", "on", &std::process::id().to_string()]).stdout(Stdio::null());
-    assert!(on.status().unwrap().success());
+    turn_callgrind_on();
     bench.ask_everything(&mut Callgrind);
 }
 
-fn instructions(size: u64, out: &Path) -> Counts {
-    let file = out.join(size.to_string());
+/// The same.
+#[test]
+#[ignore = "only as a child of instructions"]
+fn crowd() {
+    let Ok(size) = std::env::var("SESSIOND_WORK_CHILD") else { return };
+    let mut crowd = Crowd::new(size.parse().unwrap());
+    turn_callgrind_on();
+    crowd.ask_everything(&mut Callgrind);
+}
+
+fn instructions(child: &str, size: u64, out: &Path) -> Counts {
+    let file = out.join(format!("{child}.{size}"));
     let child = Command::new("valgrind")
         .args(["--tool=callgrind", "--instr-atstart=no", "--collect-atstart=no"])
         .args(["--toggle-collect=work::counted_by_callgrind", "--dump-after=work::counted_by_callgrind"])
         .arg(format!("--callgrind-out-file={}", file.display()))
         .arg(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "child", "--nocapture", "--test-threads", "1"])
+        .args(["--ignored", "--exact", child, "--nocapture", "--test-threads", "1"])
         .env("SESSIOND_WORK_CHILD", size.to_string())
         .output()
         .unwrap();
@@ -143,6 +174,14 @@ fn instructions(size: u64, out: &Path) -> Counts {
 fn no_request_takes_more_instructions_the_longer_the_log_is() {
     let size = std::env::var("SESSIOND_WORK_SIZE").map_or(100 * SMALL, |size| size.parse().unwrap());
     let out = tempfile::tempdir().unwrap();
-    let (small, large) = (instructions(SMALL, out.path()), instructions(size, out.path()));
-    judge("instructions", (SMALL, &small), (size, &large), (20_000, 2_500));
+    let of = |size| instructions("child", size, out.path());
+    judge("instructions", (SMALL, &of(SMALL)), (size, &of(size)), (20_000, 2_500));
+}
+
+#[test]
+#[ignore = "takes minutes, and needs valgrind"]
+fn no_request_takes_more_instructions_the_more_others_wait_or_are_live() {
+    let out = tempfile::tempdir().unwrap();
+    let of = |size| instructions("crowd", size, out.path());
+    judge("instructions", (FEW, &of(FEW)), (10 * FEW, &of(10 * FEW)), (20_000, 0));
 }

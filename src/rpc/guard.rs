@@ -14,7 +14,7 @@ use super::service::Service;
 use super::storage::Job;
 use super::turn::{Fate, Settling, Touched, refuse_lines};
 use super::waiting::Waiting;
-use crate::json::{Json, Scratch};
+use crate::json::Scratch;
 use crate::log::SessionId;
 use crate::session::TakenBack;
 
@@ -121,13 +121,12 @@ impl Server {
     /// Telling the first history met a bug. As when it is cancelled, a load takes back that it made a session live.
     pub(super) fn stream_broke(&mut self) {
         let error = bug();
-        let Some(streaming) = self.streams.give_up_first() else { return };
-        self.queue.done(streaming.ticket);
+        let Some((ticket, streaming)) = self.streams.give_up_first() else { return };
+        self.queue.done(ticket);
         if streaming.opened {
             self.let_go(&streaming.session, false);
         }
-        let id = Json::parse(&streaming.line).ok().and_then(|(request, _)| request.get("id"));
-        self.refuse(id.map_or("null", Json::text), &error);
+        self.refuse(&streaming.id, &error);
     }
 }
 
@@ -177,7 +176,7 @@ impl Service {
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
-    use crate::json::{Checks, JsonStr};
+    use crate::json::{Checks, Json, JsonStr};
     use crate::rpc::Settings;
     use crate::rpc::storage::{JobResult, Storage, StoreDescription, Ticket};
     use crate::session::{Append, Candidate, Expect, Moment};

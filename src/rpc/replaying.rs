@@ -1,6 +1,6 @@
 //! Histories on their way to the client: what a `session/load` streams before its response.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use super::acp::{Options, Replay};
 use super::connection::{Connection, UPDATE};
@@ -15,10 +15,8 @@ const PORTION: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Streaming {
     pub(super) session: SessionId,
-    /// Keeps later requests of the session waiting.
-    pub(super) ticket: Ticket,
-    /// The request's line, to know it by when it is cancelled.
-    pub(super) line: Box<str>,
+    /// The text of the request's id.
+    pub(super) id: Box<str>,
     /// The load made the session live: a cancelled one takes that back.
     pub(super) opened: bool,
     /// The response and what follows it.
@@ -32,12 +30,11 @@ impl Streaming {
         session: SessionId,
         log: Log,
         options: Options,
-        request: (Ticket, Box<str>, bool),
+        (id, opened): (Box<str>, bool),
         lines: String,
     ) -> Self {
         let replay = Replay::new(&log, options);
-        let (ticket, line, opened) = request;
-        Self { session, ticket, line, opened, lines, log, replay }
+        Self { session, id, opened, lines, log, replay }
     }
 
     /// Adds a portion of updates; true when the history is told whole.
@@ -56,38 +53,39 @@ impl Streaming {
     }
 }
 
-/// Histories in the order in which they were asked for; one is streamed at a time.
+/// Histories in the order in which they were asked for, by the tickets that keep later requests of their sessions
+/// waiting; one is streamed at a time.
 #[derive(Debug, Default)]
-pub(super) struct Streams(VecDeque<Streaming>);
+pub(super) struct Streams(BTreeMap<Ticket, Streaming>);
 
 impl Streams {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn push(&mut self, streaming: Streaming) {
-        self.0.push_back(streaming);
+    pub(super) fn push(&mut self, ticket: Ticket, streaming: Streaming) {
+        self.0.insert(ticket, streaming);
     }
 
     /// Streams a portion of the first history; gives it back when it is told whole.
-    pub(super) fn portion(&mut self, out: &mut String) -> Option<Streaming> {
-        if self.0.front_mut()?.portion(out) { self.0.pop_front() } else { None }
+    pub(super) fn portion(&mut self, out: &mut String) -> Option<(Ticket, Streaming)> {
+        let mut first = self.0.first_entry()?;
+        first.get_mut().portion(out).then(|| first.remove_entry())
     }
 
     /// Gives the first one up.
-    pub(super) fn give_up_first(&mut self) -> Option<Streaming> {
-        self.0.pop_front()
+    pub(super) fn give_up_first(&mut self) -> Option<(Ticket, Streaming)> {
+        self.0.pop_first()
     }
 
     /// Gives all of them up; the tickets of what waits for them.
     pub(super) fn give_up(&mut self) -> impl Iterator<Item = Ticket> + use<> {
-        std::mem::take(&mut self.0).into_iter().map(|streaming| streaming.ticket)
+        std::mem::take(&mut self.0).into_keys()
     }
 
-    /// Takes back the one whose line `is_it` knows.
-    pub(super) fn cancel(&mut self, is_it: impl Fn(&str) -> bool) -> Option<Streaming> {
-        let at = self.0.iter().position(|streaming| is_it(&streaming.line))?;
-        self.0.remove(at)
+    /// Takes one back.
+    pub(super) fn cancel(&mut self, ticket: Ticket) -> Option<Streaming> {
+        self.0.remove(&ticket)
     }
 }
 

@@ -12,15 +12,16 @@ use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
 use super::methods::{METHODS, append_direct, append_usual, is_status};
 use super::misfit::{list_for_object, misfit};
+use super::order::everything;
 use super::overlong::too_long;
 use super::replaying::{Streaming, Streams};
 use super::response::{RESULT, begin_response, write_error, write_response};
 use super::service::{Apart, Call, Found, Next, Outlet, Service, Settings, Slot, WayOut};
 use super::storage::{JobResult, Storage, Ticket};
 use super::usual;
-use super::waiting::{Queue, Undo, Waiting, Waits, everything};
+use super::waiting::{Cancelled, Queue, RequestId, Undo, Waiting, Waits};
 use crate::json::{Json, Scratch, quote};
-use crate::log::{Seq, SessionId};
+use crate::log::SessionId;
 use crate::view::PARTS;
 
 /// A line beyond this may have grown the scan's buffers a lot.
@@ -60,8 +61,6 @@ pub struct Server {
     pub(super) service: Option<Box<Service>>,
     pub(super) queue: Queue,
     pub(super) streams: Streams,
-    /// Durable watermarks of sessions whose making is not answered yet.
-    pub(super) untold: Vec<(SessionId, Seq)>,
     /// Where the output of what is being carried out begins.
     pub(super) mark: usize,
     /// A job that is being given to storage.
@@ -88,7 +87,6 @@ impl Server {
             service,
             queue: Queue::default(),
             streams: Streams::default(),
-            untold: Vec::new(),
             mark: 0,
             starting: None,
             scratch: None,
@@ -267,14 +265,14 @@ impl Server {
         if is_status(request) {
             return self.call(request, params, line, names, None);
         }
-        if self.must_wait(&from, line, &names) {
+        if self.must_wait(&from, request, line, &names) {
             return;
         }
         if !is_append(request) {
             self.forget_time();
             self.write_turn(); // a read shows, and a fork shares, only what is written
             self.mark();
-            if self.must_wait(&from, line, &names) {
+            if self.must_wait(&from, request, line, &names) {
                 return;
             }
         }
@@ -286,12 +284,13 @@ impl Server {
     }
 
     /// Puts a request behind the sessions that it names if they are busy.
-    fn must_wait(&mut self, from: &From, line: &str, names: &[String]) -> bool {
-        match from {
-            From::Client if self.queue.is_busy(names) => self.queue.push_behind(line.into(), names.to_vec()),
-            From::Behind if self.queue.is_held(names) => self.queue.push_ahead(line.into(), names.to_vec()),
+    fn must_wait(&mut self, from: &From, request: &Request<'_>, line: &str, names: &[String]) -> bool {
+        let put = match from {
+            From::Client if self.queue.is_busy(names) => Queue::push_behind,
+            From::Behind if self.queue.is_held(names) => Queue::push_ahead,
             _ => return false,
-        }
+        };
+        put(&mut self.queue, line.into(), id_of(request), names.to_vec());
         self.parked = true;
         true
     }
@@ -331,7 +330,7 @@ impl Server {
         service.call.sent = sent; // the guard must know
         if let Next::Rerun(job) = next {
             self.parked = true;
-            return self.start(Waiting::Rerun { line: line.into(), names, found }, job);
+            return self.start(Waiting::Rerun { line: line.into(), id: id_of(request), names, found }, job);
         }
         let out = &mut service.out;
         let start = match apart {
@@ -376,8 +375,9 @@ impl Server {
                 let options = service.connection.acp_options(max);
                 let Ok(session) = service.store.session_mut(id.as_str()) else { return };
                 let log = session.share_log();
-                let ticket = self.queue.wait(Waiting::Nobody { names });
-                self.streams.push(Streaming::new(id, log, options, (ticket, line.into(), opened), lines));
+                let ticket = self.queue.wait(Waiting::Told { id: id_of(request), names });
+                let asked = (request.id.into(), opened);
+                self.streams.push(ticket, Streaming::new(id, log, options, asked, lines));
             }
             Next::Respond | Next::Rerun(_) => {
                 if let Some(slot) = slot {
@@ -391,23 +391,23 @@ impl Server {
         let method = notification.method.lossy();
         if method == "$/cancel_request" {
             let Some(id) = notification.params.get("requestId") else { return };
-            let is_it = |line: &str| has_id(line, id);
-            let line = match self.streams.cancel(is_it) {
-                Some(streaming) => {
-                    self.queue.done(streaming.ticket);
+            // Its id as it came: another spelling of it may have cancelled it.
+            let own: Box<str> = match self.queue.cancel(&RequestId::of(id)) {
+                Some(Cancelled::Told(ticket)) => {
+                    let Some(streaming) = self.streams.cancel(ticket) else { return };
                     if streaming.opened {
                         self.let_go(&streaming.session, false);
                     }
-                    Some(streaming.line)
+                    streaming.id
                 }
-                None => self.queue.cancel(is_it),
+                Some(Cancelled::Line(line)) => {
+                    let own = Json::parse(&line).ok().and_then(|(request, _)| request.get("id"));
+                    own.unwrap_or(id).text().into()
+                }
+                None => return,
             };
-            if let Some(line) = line {
-                // Its id as it came: another spelling of it may have cancelled it.
-                let own = Json::parse(&line).ok().and_then(|(request, _)| request.get("id"));
-                let cancelled = WireError::new(Code::RequestCancelled, "cancelled by the client");
-                self.refuse(own.unwrap_or(id).text(), &cancelled);
-            }
+            let cancelled = WireError::new(Code::RequestCancelled, "cancelled by the client");
+            self.refuse(&own, &cancelled);
         } else if METHODS.contains(&method.trim_start_matches('_')) {
             tracing::warn!(method = %method, "not run: a request needs an id");
         }
@@ -476,14 +476,8 @@ pub(super) fn named_sessions(request: &Request<'_>, params: Json<'_>) -> Vec<Str
     names
 }
 
-/// Whether a line is the request of that id.
-fn has_id(line: &str, id: Json<'_>) -> bool {
-    let own = Json::parse(line).ok().and_then(|(request, _)| request.get("id"));
-    own.is_some_and(|own| match (own.as_str(), id.as_str()) {
-        (Some(own), Some(id)) => own == id,
-        (None, None) => own.text() == id.text(),
-        _ => false,
-    })
+fn id_of(request: &Request<'_>) -> RequestId {
+    RequestId::of(Json::from_verified(request.id))
 }
 
 /// What the method table says of params that it could not read.

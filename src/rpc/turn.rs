@@ -59,9 +59,39 @@ pub(super) enum Fate {
 #[derive(Debug, Default)]
 pub(super) struct TakenOut {
     /// Lines of sessions that wait for their file.
-    pub(super) waiting: Vec<(usize, Lines)>,
+    pub(super) waiting: Slots<Lines>,
     /// Answers that wait for stable storage.
-    pub(super) durable: Vec<(usize, String)>,
+    pub(super) durable: Slots<String>,
+}
+
+/// Something for some of the slots, in the order in which it came.
+#[derive(Debug, Default)]
+pub(super) struct Slots<T> {
+    list: Vec<(usize, T)>,
+    /// Where a slot's is in the list.
+    places: Vec<Option<usize>>,
+}
+
+impl<T: Default> Slots<T> {
+    fn of(&mut self, slot: usize) -> Option<&mut T> {
+        if self.places.len() <= slot {
+            self.places.resize(slot + 1, None);
+        }
+        let place = *self.places.get_mut(slot)?.get_or_insert(self.list.len());
+        if place == self.list.len() {
+            self.list.push((slot, T::default()));
+        }
+        self.list.get_mut(place).map(|(_, own)| own)
+    }
+
+    pub(super) fn get(&self, slot: usize) -> Option<&T> {
+        let place = *self.places.get(slot)?.as_ref()?;
+        self.list.get(place).map(|(_, own)| own)
+    }
+
+    pub(super) fn into_list(self) -> Vec<(usize, T)> {
+        self.list
+    }
 }
 
 impl Turn {
@@ -164,15 +194,17 @@ impl Settling {
             let lines = before.get(entry.start..entry.end).unwrap_or("");
             match fates.get(entry.slot) {
                 Some(Fate::Failed(error)) => refuse_lines(lines, error, &mut kept),
-                Some(Fate::Waits) => of_slot(&mut taken.waiting, entry.slot, |waiting: &mut Lines| {
+                Some(Fate::Waits) => {
+                    let Some(waiting) = taken.waiting.of(entry.slot) else { continue };
                     let start = waiting.text.len();
                     waiting.text.push_str(lines);
                     if entry.durable {
                         waiting.durable.push(start..waiting.text.len());
                     }
-                }),
+                }
                 _ if entry.durable => {
-                    of_slot(&mut taken.durable, entry.slot, |text: &mut String| text.push_str(lines));
+                    let Some(text) = taken.durable.of(entry.slot) else { continue };
+                    text.push_str(lines);
                 }
                 _ => kept.push_str(lines),
             }
@@ -181,17 +213,6 @@ impl Settling {
         kept.push_str(before.get(at..).unwrap_or(""));
         *out = kept;
         taken
-    }
-}
-
-fn of_slot<T: Default>(list: &mut Vec<(usize, T)>, slot: usize, act: impl FnOnce(&mut T)) {
-    match list.iter_mut().find(|(other, _)| *other == slot) {
-        Some((_, lines)) => act(lines),
-        None => {
-            let mut lines = T::default();
-            act(&mut lines);
-            list.push((slot, lines));
-        }
     }
 }
 

@@ -1,11 +1,27 @@
 //! Requests that cannot be answered yet: for a job, or for another request of their session.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
+use super::order::{Order, Place};
 use super::service::Found;
 use super::storage::Ticket;
-use crate::log::{Offset, SessionId};
+use crate::json::Json;
+use crate::log::{Offset, Seq, SessionId};
+
+/// A request's id, the same for every spelling of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RequestId(Box<[u8]>);
+
+impl RequestId {
+    /// A string's contents behind a quote, or the text of anything else.
+    pub(super) fn of(id: Json<'_>) -> Self {
+        Self(match id.as_str() {
+            Some(text) => [b"\"", &*text.wtf8()].concat().into(),
+            None => id.text().as_bytes().into(),
+        })
+    }
+}
 
 /// What a failed job takes back.
 #[derive(Debug)]
@@ -39,6 +55,8 @@ pub(super) enum Waiting {
     Rerun {
         /// Its line.
         line: Box<str>,
+        /// Its id, by which it can be cancelled.
+        id: RequestId,
         /// The session ids that it names.
         names: Vec<String>,
         /// What it has learned of ids so far.
@@ -53,6 +71,13 @@ pub(super) enum Waiting {
         /// What is taken back when the job fails.
         undo: Undo,
     },
+    /// The history that it asked for is being told.
+    Told {
+        /// Its id, by which it can be cancelled.
+        id: RequestId,
+        /// The session ids that it names.
+        names: Vec<String>,
+    },
     /// It was cancelled: nobody wants the result.
     Nobody {
         /// The session ids that it named.
@@ -60,24 +85,40 @@ pub(super) enum Waiting {
     },
 }
 
-/// What waits, and for what.
+/// A request that waits for a busy session.
+#[derive(Debug)]
+struct Behind {
+    line: Box<str>,
+    id: RequestId,
+}
+
+/// Where a request is that can be cancelled; of several with one id the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Spot {
+    /// Its history is being told.
+    Told(Ticket),
+    /// It waits for a busy session.
+    Behind(Place),
+    /// It waits for a job.
+    Job(Ticket),
+}
+
+/// A request that was taken back.
+#[derive(Debug)]
+pub(super) enum Cancelled {
+    /// It has done nothing; its line.
+    Line(Box<str>),
+    /// Its history is to be told no further.
+    Told(Ticket),
+}
+
+/// A session that no line may name yet: its making, or its last events, are not told.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    last: Ticket,
-    jobs: HashMap<Ticket, Waiting>,
-    /// Sessions that a waiting request works on: later requests that name them wait in turn.
-    busy: HashSet<String>,
-    /// Requests that wait for a busy session, in order of arrival.
-    behind: VecDeque<(Box<str>, Vec<String>)>,
-    /// How often a session is named there.
-    named: HashMap<String, usize>,
-    /// Those among them that wait for more than the sessions that they name, as a list does, which shows what all before
-    /// it have done: nothing overtakes one that waits.
-    wide: usize,
-    /// Bytes of their lines.
-    bytes: usize,
-    /// How far the search for a free request has come since a session was last freed.
-    search: Option<Search>,
+struct Untold {
+    /// Requests that wait to tell of it.
+    holds: usize,
+    /// Its durable watermarks meanwhile.
+    durable: Vec<Seq>,
 }
 
 /// How much waits.
@@ -91,45 +132,20 @@ pub(super) struct Waits {
     pub(super) bytes: u64,
 }
 
-/// A search through the requests that wait: what it has passed is still held up.
-#[derive(Debug)]
-struct Search {
-    at: usize,
-    /// The busy sessions, and those that the passed requests name.
-    held: HashSet<String>,
-    /// It has come to one of those that nothing overtakes.
-    blocked: bool,
-}
-
-/// What a request waits for beside the sessions that it names. What comes behind one that waits for more than that,
-/// waits too.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    /// Nothing.
-    Named,
-    /// A list: all sessions that are worked on.
-    Sessions,
-    /// `initialize`: all that is not answered, as the first answer fixes the dialect (PROTOCOL 2).
-    Everything,
-}
-
-impl Reach {
-    fn of(names: &[String]) -> Self {
-        match names {
-            [name] if name.is_empty() => Self::Sessions,
-            [one, two] if one.is_empty() && two.is_empty() => Self::Everything,
-            _ => Self::Named,
-        }
-    }
-
-    fn is_wide(self) -> bool {
-        self != Self::Named
-    }
-}
-
-/// The names of a request that waits for everything before it.
-pub(super) fn everything() -> Vec<String> {
-    vec![String::new(); 2]
+/// What waits, and for what. A step costs what it concerns, however much waits beside it.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    last: Ticket,
+    jobs: HashMap<Ticket, Waiting>,
+    /// Requests that wait for busy sessions.
+    behind: Order<Behind>,
+    /// Bytes of their lines.
+    bytes: usize,
+    /// The requests that can be cancelled.
+    ids: HashMap<RequestId, BTreeSet<Spot>>,
+    untold: HashMap<SessionId, Untold>,
+    /// Durable watermarks that may be told.
+    durable: VecDeque<(SessionId, Seq)>,
 }
 
 impl Queue {
@@ -140,32 +156,18 @@ impl Queue {
 
     /// Whether nothing waits for that session, nor a request for it behind another one.
     pub(super) fn is_free(&self, id: &str) -> bool {
-        !self.busy.contains(id) && !self.named.contains_key(id) && self.wide == 0
+        self.behind.is_free(id)
     }
 
     /// Whether a request that names these sessions must wait: for one of them, or for an older one
     /// that does. An empty name stands for the list of all sessions.
     pub(super) fn is_busy(&self, names: &[String]) -> bool {
-        let reach = Reach::of(names);
-        if self.wide > 0 || self.holds(reach) || (reach.is_wide() && !self.behind.is_empty()) {
-            return true;
-        }
-        names.iter().any(|name| self.busy.contains(name) || self.named.contains_key(name))
+        self.behind.is_busy(names)
     }
 
-    /// Whether work is under way for which a request of that reach waits, beside that for the sessions that it names.
-    fn holds(&self, reach: Reach) -> bool {
-        match reach {
-            Reach::Named => false,
-            Reach::Sessions => !self.busy.is_empty(),
-            Reach::Everything => !self.jobs.is_empty(),
-        }
-    }
-
-    /// Whether one that has waited must go on waiting: only for sessions that a request works on. Older
-    /// ones that name them there are none, and the younger ones wait for it.
+    /// Whether one that has waited must go on waiting.
     pub(super) fn is_held(&self, names: &[String]) -> bool {
-        self.holds(Reach::of(names)) || names.iter().any(|name| self.busy.contains(name))
+        self.behind.is_held(names)
     }
 
     /// What waits, as a status tells it.
@@ -179,133 +181,148 @@ impl Queue {
         self.bytes
     }
 
-    /// Whether a session's making, or its last events, are not told yet: no line may name them.
-    pub(super) fn is_untold(&self, id: &SessionId) -> bool {
-        let holds = |waiting: &Waiting| match waiting {
-            Waiting::Hold { undo: Undo::Close(held) | Undo::Retract(held, _), .. } => held == id,
-            _ => false,
-        };
-        self.jobs.values().any(holds)
-    }
-
     /// Puts a request behind the busy sessions.
-    pub(super) fn push_behind(&mut self, line: Box<str>, names: Vec<String>) {
-        self.count(&line, &names);
-        self.behind.push_back((line, names));
+    pub(super) fn push_behind(&mut self, line: Box<str>, id: RequestId, names: Vec<String>) {
+        self.bytes += line.len();
+        let place = self.behind.push_back(Behind { line, id: id.clone() }, names);
+        self.ids.entry(id).or_default().insert(Spot::Behind(place));
     }
 
     /// Puts one that has waited in front of all others again.
-    pub(super) fn push_ahead(&mut self, line: Box<str>, names: Vec<String>) {
-        self.count(&line, &names);
-        self.behind.push_front((line, names));
-        self.search = None;
-    }
-
-    fn count(&mut self, line: &str, names: &[String]) {
+    pub(super) fn push_ahead(&mut self, line: Box<str>, id: RequestId, names: Vec<String>) {
         self.bytes += line.len();
-        self.wide += usize::from(Reach::of(names).is_wide());
-        for name in names {
-            *self.named.entry(name.clone()).or_default() += 1;
-        }
+        let place = self.behind.push_front(Behind { line, id: id.clone() }, names);
+        self.ids.entry(id).or_default().insert(Spot::Behind(place));
     }
 
-    /// Takes the request at `at` out of the line.
-    fn leave(&mut self, at: usize) -> Option<Box<str>> {
-        let (line, names) = self.behind.remove(at)?;
-        self.bytes = self.bytes.saturating_sub(line.len());
-        self.wide -= usize::from(Reach::of(&names).is_wide());
-        for name in names {
-            if let Some(count) = self.named.get_mut(&name) {
-                *count -= 1;
-                if *count == 0 {
-                    self.named.remove(&name);
-                }
+    /// A request there waits no more.
+    fn left(&mut self, place: Place, request: Behind) -> Box<str> {
+        self.bytes = self.bytes.saturating_sub(request.line.len());
+        self.forget(&request.id, Spot::Behind(place));
+        request.line
+    }
+
+    fn forget(&mut self, id: &RequestId, spot: Spot) {
+        if let Some(spots) = self.ids.get_mut(id) {
+            spots.remove(&spot);
+            if spots.is_empty() {
+                self.ids.remove(id);
             }
         }
-        Some(line)
     }
 
     /// Lets a request wait for a job.
     pub(super) fn wait(&mut self, waiting: Waiting) -> Ticket {
-        self.busy.extend(waiting.names().iter().cloned());
-        if let Some(search) = &mut self.search {
-            search.held.extend(waiting.names().iter().cloned());
-        }
         self.last += 1;
+        self.behind.begin(waiting.names());
+        if let Some((id, spot)) = waiting.cancelled_by(self.last) {
+            self.ids.entry(id.clone()).or_default().insert(spot);
+        }
+        if let Some(id) = waiting.untold() {
+            self.untold.entry(id.clone()).or_default().holds += 1;
+        }
         self.jobs.insert(self.last, waiting);
         self.last
     }
 
-    /// The request that waited for a job; its sessions are free again.
+    /// The request that waited for a job; its sessions are free again, and may be named.
     pub(super) fn done(&mut self, ticket: Ticket) -> Option<Waiting> {
         let waiting = self.jobs.remove(&ticket)?;
-        self.search = None;
-        for name in waiting.names() {
-            self.busy.remove(name);
+        self.behind.end(waiting.names());
+        if let Some((id, spot)) = waiting.cancelled_by(ticket) {
+            self.forget(id, spot);
         }
-        // Two waiting requests never name one session, but several may name the list.
-        let listed = self.jobs.values().any(|other| other.names().iter().any(String::is_empty));
-        if listed {
-            self.busy.insert(String::new());
+        if let Some(id) = waiting.untold()
+            && let Some(untold) = self.untold.get_mut(id)
+        {
+            untold.holds -= 1;
+            if untold.holds == 0 {
+                let durable = std::mem::take(&mut untold.durable);
+                self.durable.extend(durable.into_iter().map(|seq| (id.clone(), seq)));
+                self.untold.remove(id);
+            }
         }
         Some(waiting)
     }
 
+    /// A session is durable so far: that is told, of one that no line may name yet after what makes it known.
+    pub(super) fn note_durable(&mut self, id: SessionId, seq: Seq) {
+        match self.untold.get_mut(&id) {
+            Some(untold) => untold.durable.push(seq),
+            None => self.durable.push_back((id, seq)),
+        }
+    }
+
+    /// The next watermark to be told.
+    pub(super) fn next_durable(&mut self) -> Option<(SessionId, Seq)> {
+        self.durable.pop_front()
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_told(&self) -> bool {
+        self.durable.is_empty()
+    }
+
     /// Whether [`Self::next_free`] has not yet looked at all that waits.
     pub(super) fn may_be_free(&self) -> bool {
-        let more = |search: &Search| !search.blocked && search.at < self.behind.len();
-        self.search.as_ref().map_or(!self.behind.is_empty(), more)
+        self.behind.may_be_free()
     }
 
-    /// The first request that waits behind no busy session any more. What was looked at in vain is not
-    /// looked at again before a session is freed.
+    /// The first request that waits behind no busy session any more.
     pub(super) fn next_free(&mut self) -> Option<Box<str>> {
-        let (sessions, everything) = (self.holds(Reach::Sessions), self.holds(Reach::Everything));
-        let start = || Search { at: 0, held: self.busy.clone(), blocked: false };
-        let search = self.search.get_or_insert_with(start);
-        while let Some((_, names)) = self.behind.get(search.at).filter(|_| !search.blocked) {
-            search.blocked = match Reach::of(names) {
-                Reach::Named => false,
-                Reach::Sessions => search.at > 0 || sessions,
-                Reach::Everything => search.at > 0 || everything,
-            };
-            if search.blocked {
-                break;
-            }
-            if names.iter().all(|name| !search.held.contains(name)) {
-                let at = search.at;
-                return self.leave(at);
-            }
-            search.held.extend(names.iter().cloned());
-            search.at += 1;
-        }
-        None
+        let (place, request) = self.behind.next_free()?;
+        Some(self.left(place, request))
     }
 
-    /// Takes a request back that `is_it` knows by its line; the line, or none if no such request waits
-    /// that can be taken back. One whose effect is done is not.
-    pub(super) fn cancel(&mut self, is_it: impl Fn(&str) -> bool) -> Option<Box<str>> {
-        if let Some(at) = self.behind.iter().position(|(line, _)| is_it(line)) {
-            self.search = None;
-            return self.leave(at);
-        }
-        for waiting in self.jobs.values_mut() {
-            if let Waiting::Rerun { line, names, .. } = waiting
-                && is_it(line)
-            {
-                let (line, names) = (std::mem::take(line), std::mem::take(names));
-                *waiting = Waiting::Nobody { names };
-                return Some(line);
+    /// Takes the request of that id back; none if no such request waits that can be taken back. One whose effect is
+    /// done is not.
+    pub(super) fn cancel(&mut self, id: &RequestId) -> Option<Cancelled> {
+        match *self.ids.get(id)?.first()? {
+            Spot::Told(ticket) => {
+                self.done(ticket)?;
+                Some(Cancelled::Told(ticket))
+            }
+            Spot::Behind(place) => {
+                let request = self.behind.remove(place)?;
+                Some(Cancelled::Line(self.left(place, request)))
+            }
+            spot @ Spot::Job(ticket) => {
+                self.forget(id, spot);
+                let waiting = self.jobs.get_mut(&ticket)?;
+                let names = waiting.names().to_vec();
+                match std::mem::replace(waiting, Waiting::Nobody { names }) {
+                    Waiting::Rerun { line, .. } => Some(Cancelled::Line(line)),
+                    _ => None,
+                }
             }
         }
-        None
     }
 }
 
 impl Waiting {
     fn names(&self) -> &[String] {
         match self {
-            Self::Rerun { names, .. } | Self::Hold { names, .. } | Self::Nobody { names } => names,
+            Self::Rerun { names, .. }
+            | Self::Hold { names, .. }
+            | Self::Told { names, .. }
+            | Self::Nobody { names } => names,
+        }
+    }
+
+    /// The id that can cancel it, and where it is then.
+    fn cancelled_by(&self, ticket: Ticket) -> Option<(&RequestId, Spot)> {
+        match self {
+            Self::Rerun { id, .. } => Some((id, Spot::Job(ticket))),
+            Self::Told { id, .. } => Some((id, Spot::Told(ticket))),
+            Self::Hold { .. } | Self::Nobody { .. } => None,
+        }
+    }
+
+    /// The session that no line may name before it.
+    fn untold(&self) -> Option<&SessionId> {
+        match self {
+            Self::Hold { undo: Undo::Close(id) | Undo::Retract(id, _), .. } => Some(id),
+            _ => None,
         }
     }
 }

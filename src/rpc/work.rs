@@ -20,10 +20,10 @@ impl Server {
     pub(super) fn stream(&mut self) {
         let told = self.guarded(|server| {
             let Some(service) = server.service.as_mut() else { return };
-            if let Some(told) = server.streams.portion(&mut service.out) {
+            if let Some((ticket, told)) = server.streams.portion(&mut service.out) {
                 service.connection.fixed = true; // its load is answered
                 service.out.push_str(&told.lines);
-                server.queue.done(told.ticket);
+                server.queue.done(ticket);
             }
         });
         if !told {
@@ -93,7 +93,7 @@ impl Server {
             let has_news = survives(|| service.storage.has_news()).unwrap_or(true);
             !has_news && service.turn.is_empty()
         });
-        is_written && self.untold.is_empty() && self.is_idle()
+        is_written && self.queue.is_told() && self.is_idle()
     }
 
     /// Whether one more request that has waited may be carried out before the caller takes the output.
@@ -126,7 +126,7 @@ impl Server {
         }
         for (slot, fate) in fates.iter().enumerate() {
             let (Fate::Waits, Some(Touched { id, from })) = (fate, touched.get(slot)) else { continue };
-            let lines = taken.waiting.iter().find(|(other, _)| *other == slot).map(|(_, lines)| lines);
+            let lines = taken.waiting.get(slot);
             let begun = survives(|| {
                 let Some(job) = self.service.as_mut().and_then(|service| service.publication(id, None))
                 else {
@@ -140,7 +140,7 @@ impl Server {
                 self.beginning_broke(id, lines.map_or("", |lines| &lines.text));
             }
         }
-        for (slot, lines) in taken.durable {
+        for (slot, lines) in taken.durable.into_list() {
             let Some(Touched { id, .. }) = touched.get(slot) else { continue };
             // Later requests of the session need not wait: only this answer does.
             let waiting = Waiting::Hold { lines: lines.into(), names: Vec::new(), undo: Undo::Nothing };
@@ -168,16 +168,11 @@ impl Server {
 
     fn tell_moves(&mut self) {
         let Some(service) = self.service.as_mut() else { return };
-        let mut moves = std::mem::take(&mut self.untold);
-        while let Some(moved) = service.storage.durable_moved() {
-            moves.push(moved);
+        while let Some((id, seq)) = service.storage.durable_moved() {
+            self.queue.note_durable(id, seq);
         }
-        for (id, seq) in moves {
-            if self.queue.is_untold(&id) {
-                self.untold.push((id, seq));
-            } else {
-                service.durable(&id, seq);
-            }
+        while let Some((id, seq)) = self.queue.next_durable() {
+            service.durable(&id, seq);
         }
     }
 
@@ -196,7 +191,7 @@ impl Server {
                     self.answers_broke(&lines.text);
                 }
             }
-            Some(Waiting::Nobody { .. }) | None => {
+            Some(Waiting::Told { .. } | Waiting::Nobody { .. }) | None => {
                 if let JobResult::Kept(Err(error)) = &result {
                     tracing::error!(?error, "a session that nobody asked to close was not stored whole");
                 }

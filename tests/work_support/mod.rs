@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing)]
 
+pub mod crowd;
 pub mod probes;
 
 use std::collections::BTreeMap;
