@@ -175,6 +175,14 @@ const PALETTE: &[(&str, &str)] = &[
     ),
     (
         "user/message",
+        r#"{"id":"b","role":"user","content":[{"type":"file","name":"a.pdf","annotations":{"audience":["user",1]}},{"type":"diff"},{"type":"text","text":"a long text in several parts","annotations":{"priority":1},"_meta":{"a":[1]}}],"source":{"kind":"user"}}"#,
+    ),
+    (
+        "tool/result",
+        r#"{"turn":1,"step":1,"message":{"source":{"kind":"tool","callId":"e"},"content":[{"type":"tool-result","toolCallId":"e","content":[{"type":"diff","path":"/a","oldText":null,"newText":"\ud83d"},{"type":"terminal","terminalId":"t"},{"type":"content","content":{"type":"audio"}}]}]}}"#,
+    ),
+    (
+        "user/message",
         r#"{"id":"m~2","role":"user","content":[{"type":"text","text":""}],"source":{"kind":"user"}}"#,
     ),
     (
@@ -197,6 +205,11 @@ const PALETTE: &[(&str, &str)] = &[
     ("tool/call", r#"{"turn":1,"step":1,"callId":"c","name":"bash","arguments":"{"}"#),
     ("tool/call", r#"{"callId":"c~2","name":"","arguments":"1e999"}"#),
     ("tool/call", r#"{"callId":5}"#),
+    ("tool/call", r#"{"callId":"e","name":"Edit","arguments":"{\"file_path\":\"/w/a\",\"line\":3}"}"#),
+    (
+        "tool/call",
+        r#"{"turn":1,"step":1,"callId":"f","name":"x\ud83d","arguments":{"command":["ls","\u2028"]}}"#,
+    ),
     (
         "tool/result",
         r#"{"turn":1,"step":1,"message":{"source":{"kind":"tool","callId":"c"},"content":[{"type":"tool-result","toolCallId":"c","content":[{"type":"text","text":"out"},{"type":"odd"}]}]},"meta":{"x":[1]}}"#,
@@ -221,7 +234,10 @@ const PALETTE: &[(&str, &str)] = &[
     ),
     ("assistant/chunk", r#"{"chunk":7}"#),
     ("llm/retry", "{}"),
-    ("todo/write", r#"{"todos":[{"content":"a","status":"pending"}]}"#),
+    (
+        "todo/write",
+        r#"{"todos":[{"content":"a","status":"pending"},{"content":"b","status":"cancelled","priority":"low"}]}"#,
+    ),
     ("request/context", r#"{"contextWindow":100}"#),
     ("request/context", "{}"),
     ("session/title", r#"{"title":"T"}"#),

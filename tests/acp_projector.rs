@@ -1,6 +1,10 @@
 //! What ACP clients see of a log: one expectation per event kind and special case (ACP 13).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs)]
 
+#[path = "acp_projector/blocks.rs"]
+mod blocks;
+#[path = "acp_projector/streams.rs"]
+mod streams;
 #[path = "support/acp.rs"]
 mod support;
 
@@ -134,13 +138,16 @@ fn a_user_message_is_a_chunk_per_block_and_injections_are_none() {
     };
     let expected = [
         chunk(0, "user_message_chunk", "u", "a\\u2028\\ufffd"),
+        chunk(0, "user_message_chunk", "u", "[video]"),
+        chunk(0, "user_message_chunk", "u", "[content]"),
         part(r#"{"type":"image","data":"AA==","mimeType":"image/png"}"#),
         part(r#"{"type":"resource_link","uri":"attachment:x","name":"image"}"#),
         part(r#"{"type":"resource","resource":{"uri":"file:///a","text":"t"}}"#),
+        chunk(0, "user_message_chunk", "u", "[resource_link: file:///b]"),
     ];
     assert_eq!(replay(&log, ALL), expected, "a notice is not replayed");
     let notice = update(1, "notice", r#""severity":"info","title":"sum""#, "");
-    assert_eq!(follow(&log, ALL)[4..], [notice]);
+    assert_eq!(follow(&log, ALL)[7..], [notice]);
     assert_eq!(follow(&log, PLAIN), expected);
 }
 
@@ -273,72 +280,6 @@ fn ids_that_cannot_be_shown_come_from_the_seq() {
 }
 
 #[test]
-fn deltas_are_folded_only_where_no_message_came() {
-    let one = delta(1, r#""type":"text-delta","index":0,"text":"lost""#);
-    let two = delta(2, r#""type":"text-delta","index":0,"text":"par\ud83d""#);
-    let tail = delta(2, r#""type":"text-delta","index":0,"text":"\ude00t""#);
-    let answer = assistant(1, "a", &text("whole"), "");
-    let retried = log(&[
-        ("turn/start", "{}"),
-        ("step/start", "{}"),
-        ("assistant/chunk", &one),
-        ("assistant/message", &answer),
-        ("assistant/chunk", &one),
-        ("step/end", "{}"),
-        ("step/start", "{}"),
-        ("assistant/chunk", &one),
-        ("llm/retry", "{}"),
-        ("assistant/chunk", &two),
-        ("assistant/chunk", "5"),
-        ("assistant/chunk", &tail),
-    ]);
-    let mut expected = vec![chunk(3, "agent_message_chunk", "a", "whole")];
-    assert_eq!(replay(&retried, PLAIN), expected, "the step may still get its message");
-    assert_eq!(follow(&retried, PLAIN), expected);
-    let mut crashed = retried;
-    support::push(&mut crashed, r#"{"type":"turn/end","seq":12,"time":1012,"data":{"turn":1}}"#);
-    let folded = r#""messageId":"stream-9","content":{"type":"text","text":"par\ud83d\ude00t"}"#;
-    expected.push(update(9, "agent_message_chunk", folded, r#","interrupted":true"#));
-    assert_eq!(replay(&crashed, PLAIN), expected);
-    assert_eq!(follow(&crashed, PLAIN), expected);
-}
-
-#[test]
-fn a_fold_keeps_blocks_apart_and_ends_calls() {
-    let deltas = [
-        r#""type":"reasoning-delta","index":0,"text":"th""#,
-        r#""type":"text-delta","index":1,"text":"te""#,
-        r#""type":"tool-call-delta","index":3,"id":"d","name":"bash","argumentsDelta":"{\"a\"""#,
-        r#""type":"reasoning-delta","index":0,"text":"ink""#,
-        r#""type":"tool-call-delta","index":2,"id":"c","name":"bash","argumentsDelta":"{""#,
-        r#""type":"tool-call-delta","index":2,"id":"c","name":"bash","argumentsDelta":"}""#,
-        r#""type":"usage","usage":{}"#,
-    ]
-    .map(|chunk| delta(1, chunk));
-    let mut events: Vec<_> = deltas.iter().map(|data| ("assistant/chunk", data.as_str())).collect();
-    events.push(("step/end", "{}"));
-    let piece = |seq, who, id: &str, text: &str| {
-        let members = format!(r#""messageId":"{id}","content":{{"type":"text","text":"{text}"}}"#);
-        update(seq, who, &members, r#","interrupted":true"#)
-    };
-    let call = |seq, id: &str, input: &str| {
-        let members = format!(
-            r#""toolCallId":"{id}","title":"bash","name":"bash","kind":"execute","status":"failed","rawInput":{input}"#
-        );
-        update(seq, "tool_call", &members, r#","interrupted":true"#)
-    };
-    let expected = [
-        piece(0, "agent_thought_chunk", "stream-0/r0", "th"),
-        piece(1, "agent_message_chunk", "stream-0", "te"),
-        piece(3, "agent_thought_chunk", "stream-0/r0", "ink"),
-        call(4, "c", "{}"),
-        call(2, "d", r#""{\"a\"""#),
-    ];
-    assert_eq!(replay(&log(&events), PLAIN), expected);
-    assert_eq!(follow(&log(&events), PLAIN), expected);
-}
-
-#[test]
 fn plan_title_and_usage_are_told_once_at_the_end() {
     let usage = |counts: &str| assistant(1, "a", "", &format!(r#","usage":{{{counts}}}"#));
     let (first, last) = (
@@ -352,7 +293,7 @@ fn plan_title_and_usage_are_told_once_at_the_end() {
         ("todo/write", r#"{"todos":[]}"#),
         (
             "todo/write",
-            r#"{"todos":[{"content":"a","status":"in_progress"},{"content":"b","status":"odd"},{"status":"pending"},3]}"#,
+            r#"{"todos":[{"content":"a","status":"in_progress"},{"content":"b","status":"odd"},{"content":"c","status":"cancelled"},{"content":"d"},{"content":"e","status":"pending","priority":"high"},{"status":"pending"},3]}"#,
         ),
         ("todo/write", r#"{"todos":"none"}"#),
         ("assistant/message", &first),
@@ -362,9 +303,9 @@ fn plan_title_and_usage_are_told_once_at_the_end() {
         ("session/title", r#"{"title":"\ud83dNew"}"#),
         ("session/title", r#"{"title":""}"#),
     ];
-    let plan = r#""entries":[{"content":"a","priority":"medium","status":"in_progress"},{"content":"b","priority":"medium","status":"pending"}]"#;
+    let plan = r#""entries":[{"content":"a","priority":"medium","status":"in_progress"},{"content":"e","priority":"high","status":"pending"}]"#;
     let expected = [
-        update(2, "plan", plan, ""),
+        update(2, "plan", plan, r#","omitted":5"#),
         update(8, "session_info_update", r#""title":"\ufffdNew","updatedAt":"1970-01-01T00:00:01.007Z""#, ""),
         update(6, "usage_update", r#""used":4327,"size":200"#, ""),
     ];
@@ -404,12 +345,86 @@ fn compactions_are_told_where_they_end_and_hide_nothing() {
         told(4, r#""compactionId":"compaction-4","status":"completed""#),
         told(
             8,
-            r#""compactionId":"compaction-5","status":"completed","summary":[{"type":"text","text":"s"}]"#,
+            r#""compactionId":"compaction-5","status":"completed","summary":[{"type":"text","text":"s"},{"type":"text","text":"[odd]"}]"#,
         ),
     ];
     assert_eq!(replay(&log(&events), ALL), expected);
     assert_eq!(follow(&log(&events), ALL), expected);
     assert_eq!(replay(&log(&events), PLAIN), expected[..1]);
+}
+
+#[test]
+fn usage_is_told_once_an_answer_after_the_last_rewrite_reports() {
+    let said = user("u", &text("q"));
+    let usage = |count: u32| assistant(1, "a", "", &format!(r#","usage":{{"inputTokens":{count}}}"#));
+    let (before, after, silent) = (usage(900), usage(30), assistant(1, "a", "", ""));
+    let pruned = result("c", "", "");
+    let told = |seq, used: u32| update(seq, "usage_update", &format!(r#""used":{used},"size":1000"#), "");
+    let opening = [
+        ("request/context", r#"{"contextWindow":1000}"#),
+        ("user/message", said.as_str()),
+        ("tool/result", pruned.as_str()),
+        ("assistant/message", before.as_str()),
+    ];
+    let usages = |events: &[(&str, &str)]| -> Vec<String> {
+        let log = log(&[&opening[..], events].concat());
+        replay(&log, PLAIN).into_iter().filter(|update| tag(update) == "usage_update").collect()
+    };
+    assert_eq!(usages(&[]), [told(3, 900)]);
+    // A rewrite of any message makes it stale, and the usage that a rewrite itself names is of the call that wrote it.
+    for rewrite in [
+        ("user/message @1-3", said.as_str()),
+        ("tool/result @2-2", pruned.as_str()),
+        ("assistant/message @3-3", after.as_str()),
+    ] {
+        assert!(usages(&[rewrite]).is_empty(), "{}", rewrite.0);
+        assert!(usages(&[rewrite, ("assistant/message", &silent)]).is_empty(), "{}", rewrite.0);
+        assert_eq!(usages(&[rewrite, ("assistant/message", &after)]), [told(5, 30)]);
+    }
+    // A follower tells each as it comes, and none for a rewrite.
+    let live =
+        log(&[&opening[..], &[("assistant/message @3-3", &after), ("assistant/message", &after)]].concat());
+    let live: Vec<_> =
+        follow(&live, PLAIN).into_iter().filter(|update| tag(update) == "usage_update").collect();
+    assert_eq!(live, [told(3, 900), told(5, 30)]);
+}
+
+#[test]
+fn a_persons_title_outlives_later_ones() {
+    let title = |title: &str, by: &str| {
+        format!(r#"{{"title":"{title}","messageSeqs":[],"source":{{"kind":"{by}"}}}}"#)
+    };
+    let titles = [title("First", "fallback"), title("Mine", "user"), title("Auto", "provider")];
+    let events: Vec<_> = titles.iter().map(|data| ("session/title", data.as_str())).collect();
+    let told = |seq, title: &str| update(seq, "session_info_update", &format!(r#""title":"{title}""#), "");
+    assert_eq!(replay(&log(&events), PLAIN), [told(1, "Mine")]);
+    assert_eq!(follow(&log(&events), PLAIN), [told(0, "First"), told(1, "Mine")]);
+}
+
+#[test]
+fn a_call_says_what_it_is_about_and_where() {
+    let call = |name: &str, arguments: &str| {
+        let arguments = sessiond::json::quote(arguments);
+        format!(r#"{{"turn":1,"step":1,"callId":"c-{name}","name":"{name}","arguments":{arguments}}}"#)
+    };
+    let calls = [
+        call("Edit", r#"{"file_path":"/w/a.rs","old_string":"a","new_string":"b"}"#),
+        call("view", r#"{"path":"/w/a.rs","view_range":[7,9]}"#),
+        call("http_get", r#"{"url":"http://a/b","path":"/b"}"#),
+        call("exec_command", r#"{"cmd":"ls\n\u2028-l"}"#),
+    ];
+    let events: Vec<_> = calls.iter().map(|data| ("tool/call", data.as_str())).collect();
+    let updates = replay(&log(&events), PLAIN);
+    let facts = |update: &String| {
+        ["title", "kind", "locations"].map(|name| member(update, name).to_owned()).join(" ")
+    };
+    let expected = [
+        r#""Edit /w/a.rs" "edit" [{"path":"/w/a.rs"}]"#,
+        r#""view /w/a.rs" "read" [{"path":"/w/a.rs","line":7}]"#,
+        r#""http_get http://a/b" "fetch" "#,
+        r#""ls -l" "execute" "#,
+    ];
+    assert_eq!(updates[..4].iter().map(facts).collect::<Vec<_>>(), expected);
 }
 
 #[test]

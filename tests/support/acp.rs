@@ -1,6 +1,13 @@
 //! Logs for the projector's tests, and what it makes of them.
 #![allow(dead_code, unreachable_pub)]
 
+#[path = "../schema_support/mod.rs"]
+mod schema_support;
+
+use std::collections::HashSet;
+use std::sync::{Mutex, OnceLock};
+
+use serde_json::Value;
 use sessiond::json::{Json, quote};
 use sessiond::log::{Log, Offset, read_event};
 use sessiond::rpc::acp::{Follower, Options, Replay, Updates};
@@ -71,10 +78,29 @@ pub fn follow(log: &Log, options: Options) -> Vec<String> {
     updates.iter().map(|update| checked(update.to_owned())).collect()
 }
 
+/// The update, which is a compact line and fits ACP's schema.
 fn checked(update: String) -> String {
-    let (_, checks) = Json::parse(&update).unwrap_or_else(|error| panic!("{error}: {update}"));
+    static FITTING: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+    let mut fitting = FITTING.lock().unwrap();
+    if fitting.get_or_insert_default().contains(&update) {
+        return update;
+    }
+    let (value, checks) = Json::parse(&update).unwrap_or_else(|error| panic!("{error}: {update}"));
     assert!(!checks.loose && checks.fault.is_none() && checks.depth < 110, "{update}");
+    let faults = schema_faults(value);
+    assert!(faults.is_empty(), "{faults:?}: {update}");
+    fitting.get_or_insert_default().insert(update.clone());
     update
+}
+
+fn schema_faults(update: Json<'_>) -> Vec<String> {
+    static SCHEMA: OnceLock<Value> = OnceLock::new();
+    let read = || serde_json::from_str(include_str!("../fixtures/acp/update.schema.json")).unwrap();
+    let schema = SCHEMA.get_or_init(read);
+    let kinds = schema.pointer("/$defs/SessionUpdate/oneOf").and_then(Value::as_array).unwrap();
+    let tag = |kind: &Value| kind["properties"]["sessionUpdate"]["const"].as_str().unwrap().to_owned();
+    let own = kinds.iter().find(|kind| update.get("sessionUpdate").unwrap().is_str(&tag(kind)));
+    schema_support::faults(schema, own.expect("an update of ACP"), update)
 }
 
 /// The string member of an update, as JSON text.

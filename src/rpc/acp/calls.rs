@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
+use super::arguments::{Arguments, raw};
+use super::content::Output;
 use super::fields::inner;
 use super::ids::{Ids, Space};
 use super::tools;
 use super::update::{At, Update, Updates};
-use crate::json::{Json, JsonStr};
+use crate::json::{Json, JsonStr, quote};
 use crate::log::Seq;
 
 /// A call that has been shown and has no end yet.
@@ -69,7 +71,7 @@ impl Calls {
     }
 }
 
-/// Begins the `tool_call` of a call (ACP 13): the title is the tool's name, else the id.
+/// Begins the `tool_call` of a call (ACP 13). A call that nothing is known of goes by its id.
 pub(super) fn shown<'u>(
     updates: &'u mut Updates,
     limit: usize,
@@ -77,15 +79,23 @@ pub(super) fn shown<'u>(
     facts: Facts<'_>,
     status: &str,
 ) -> Update<'u> {
+    let name = facts.name.filter(|name| !name.is_empty());
+    let input = facts.arguments.and_then(Arguments::of);
+    let known = input.as_ref().map(Arguments::known).unwrap_or_default();
+    let kind = tools::kind(name, &known);
+    let title = tools::title(name, kind, &known).map(|title| quote(&title));
     let mut update = updates.begin("tool_call", limit).json("toolCallId", id);
-    update = match facts.name.filter(|name| !name.is_empty()) {
-        Some(name) => {
-            update.json("title", name.text()).json("name", name.text()).word("kind", tools::kind(name))
-        }
-        None => update.json("title", id).word("kind", "other"),
-    };
-    let input = facts.arguments.and_then(tools::raw_input);
-    update.word("status", status).spare("rawInput", input.as_deref())
+    update = update.json("title", title.as_deref().unwrap_or(id));
+    if let Some(name) = name {
+        update = update.json("name", name.text());
+    }
+    // A fetch's path is one of its server's.
+    let locations = if kind == "fetch" { None } else { known.locations() };
+    update
+        .word("kind", kind)
+        .word("status", status)
+        .spare("locations", locations.as_deref())
+        .spare("rawInput", input.as_ref().map(Arguments::raw_input))
 }
 
 /// Writes the end of a call that has no result.
@@ -108,9 +118,9 @@ pub(super) fn result(updates: &mut Updates, limit: usize, id: &str, data: Json<'
         .json("toolCallId", id)
         .word("status", if failed { "failed" } else { "completed" });
     if let Some(content) = content {
-        update = update.blocks("content", content.elements(), ["{\"type\":\"content\",\"content\":", "}"]);
+        update = update.blocks("content", content.elements().map(Output));
     }
-    let output = meta.and_then(tools::raw);
+    let output = meta.and_then(raw);
     update = update.spare("rawOutput", output.as_deref());
     if let Some(code) = error.and_then(|error| error.get("code")).and_then(Json::as_str) {
         update = update.meta("errorCode", short(code));

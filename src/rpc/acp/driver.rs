@@ -62,7 +62,7 @@ impl Replay {
     /// Goes on until there are updates, or to the end.
     fn advance(&mut self, log: &Log) {
         for event in log.range(self.next, self.end) {
-            while self.projector.must_fold(&event) {
+            while self.projector.must_fold(log, &event, self.end) {
                 self.projector.pump(log, &mut self.ready);
                 if !self.ready.is_empty() {
                     return; // the event is taken once the fold is done
@@ -96,7 +96,8 @@ impl Replay {
 
 /// The updates of what is appended to a log (`liveUpdates`, PROTOCOL 2 and 4): assembled messages,
 /// calls and results, plan, title, usage, and compactions and notices where the client takes them.
-/// Ids are those that a replay gives.
+/// Ids are those that a replay gives, and so is the order, but for the text of a stream that turns out to have no message
+/// after something that came in its middle was told.
 #[derive(Debug)]
 pub struct Follower {
     projector: Projector,
@@ -113,7 +114,7 @@ impl Follower {
     /// are committed: one that is retracted after that leaves the follower behind its log.
     pub fn advance(&mut self, log: &Log, updates: &mut Updates) {
         for event in log.range(self.next, log.len()) {
-            while self.projector.must_fold(&event) {
+            while self.projector.must_fold(log, &event, log.len()) {
                 self.projector.pump(log, updates);
             }
             self.projector.apply(log, &event, updates);

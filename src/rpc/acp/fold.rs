@@ -1,7 +1,8 @@
 //! Streams of steps that never got their message: deltas put together again.
 //!
 //! A step's deltas are shown only if the step ends, or its turn does, without an `assistant/message`:
-//! a crash (ACP 13). Nothing is kept of a stream but where it begins; folding reads the log again.
+//! a crash (ACP 13). They stand in the order of the log: what comes in the middle of a stream parts it. Nothing is kept of
+//! a stream but where it begins; folding reads the log again.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,60 @@ use crate::log::{Event, Kind, Log, Offset, Seq};
 pub(super) struct Stream {
     pub(super) step: Step,
     pub(super) first: Seq,
+    /// The gap up to which its text has been shown.
+    pub(super) shown: Offset,
+    /// Whether it stays without a message, as far as that was asked ([`Stream::is_orphan`]).
+    pub(super) orphan: Option<bool>,
+}
+
+impl Stream {
+    pub(super) fn new(step: Step, first: Seq) -> Self {
+        Self { step, first, shown: first.before(), orphan: None }
+    }
+
+    /// Whether the step of an event is another one that is not answered either: one step streams at a time, so this
+    /// stream is over then.
+    pub(super) fn is_left_by(&self, step: Option<Step>, answered: Option<Step>) -> bool {
+        step.is_some_and(|step| step != self.step && answered != Some(step))
+    }
+
+    /// Whether the events from `from` to `end` leave it without a message and without a new attempt. What is still open
+    /// there is no orphan: a message may follow.
+    pub(super) fn is_orphan(
+        &self,
+        ids: &Ids,
+        mut answered: Option<Step>,
+        log: &Log,
+        [from, end]: [Offset; 2],
+    ) -> bool {
+        for event in log.range(from, end) {
+            match event.kind() {
+                Kind::TurnStart | Kind::TurnEnd | Kind::StepStart | Kind::StepEnd => return true,
+                Kind::AssistantChunk if self.is_left_by(Step::of(ids, &event), answered) => return true,
+                Kind::AssistantMessage if is_appended(&event) => {
+                    let step = Step::of(ids, &event);
+                    if step == Some(self.step) {
+                        return false;
+                    }
+                    answered = step.or(answered);
+                }
+                Kind::Known if is_retry(&event) => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+}
+
+/// Whether the event adds to the surface; else it rewrites it, or has no part in it.
+pub(super) fn is_appended(event: &Event<'_>) -> bool {
+    event.surface_op().is_some_and(|op| op.is_str("append"))
+}
+
+/// Whether a new attempt begins: what the failed one streamed is no part of the answer.
+pub(super) fn is_retry(event: &Event<'_>) -> bool {
+    let name = event.type_text();
+    name.is("llm/retry") || name.is("llm/retry-started")
 }
 
 /// A step: equal for chunks and messages of the same turn and step. Both may be any JSON (FORMAT 4).
@@ -74,6 +129,8 @@ pub(super) struct Fold {
     stream: Stream,
     next: Offset,
     end: Offset,
+    /// The stream is over: calls that it was still writing are shown, too.
+    is_last: bool,
     run: Option<Run>,
     partials: BTreeMap<u64, Partial>,
 }
@@ -88,20 +145,32 @@ pub(super) struct Target<'t> {
 }
 
 impl Fold {
-    /// A fold of the stream's chunks before `end`.
-    pub(super) fn new(stream: Stream, end: Offset) -> Self {
-        Self { stream, next: stream.first.before(), end, run: None, partials: BTreeMap::new() }
+    /// A fold of the stream's chunks before `end`, where the stream is over.
+    pub(super) fn last(stream: Stream, end: Offset) -> Self {
+        let next = stream.first.before();
+        Self { stream, next, end, is_last: true, run: None, partials: BTreeMap::new() }
+    }
+
+    /// A fold of the text before `end`, where something else stands between it and the rest.
+    pub(super) fn part(stream: Stream, end: Offset) -> Self {
+        Self { next: stream.shown, is_last: false, ..Self::last(stream, end) }
     }
 
     /// Goes on until there is an update. True when the fold is complete.
     pub(super) fn pump(&mut self, log: &Log, target: &mut Target<'_>) -> bool {
         for event in log.range(self.next, self.end) {
             self.next = event.seq().after();
-            if event.kind() == Kind::AssistantChunk {
-                self.chunk(&event, target);
-                if !target.updates.is_empty() {
-                    return false;
+            match event.kind() {
+                Kind::AssistantChunk => self.chunk(&event, target),
+                // It was fully said, and has its own events.
+                Kind::ToolCall => {
+                    let id = string(event.data().get("callId"));
+                    self.partials.retain(|_, partial| Some(JsonStr::from_verified(&partial.id)) != id);
                 }
+                _ => {}
+            }
+            if !target.updates.is_empty() {
+                return false;
             }
         }
         if let Some(run) = self.run.take() {
@@ -126,12 +195,12 @@ impl Fold {
         } else if kind.is("reasoning-delta") {
             Voice::Reasoning
         } else {
-            if kind.is("tool-call-delta") {
+            if self.is_last && kind.is("tool-call-delta") {
                 self.arguments(event, index, chunk, target.max_text);
             }
             return;
         };
-        let Some(text) = string(text) else { return };
+        let Some(text) = string(text).filter(|_| event.seq().before() >= self.stream.shown) else { return };
         if let Some(run) = self.run.take_if(|run| run.voice != voice || run.index != index) {
             self.write(&run, target);
         }
@@ -191,7 +260,7 @@ impl Fold {
             .updates
             .begin(tag, target.limit)
             .json("messageId", &id)
-            .text(text)
+            .text(text, "")
             .meta("interrupted", "true")
             .finish(run.at);
     }

@@ -9,9 +9,11 @@
 //! What is shown is the *human* transcript: events with surface op `"append"`, in log order. A
 //! rewrite of the surface (compaction, pruning) hides nothing that a person saw (ACP 13).
 //!
-//! Payloads are unchecked here and texts are copied as JSON text. A value that ACP cannot carry is
-//! left out, half of a surrogate pair is shown as U+FFFD; nothing a log can hold makes an update that ACP's schema refuses.
+//! Payloads are unchecked here and texts are copied as JSON text. A block that ACP cannot carry is shown by its text or
+//! by a placeholder, any other value that it cannot carry is left out, and half of a surrogate pair is shown as U+FFFD;
+//! nothing a log can hold makes an update that ACP's schema refuses.
 
+mod arguments;
 mod calls;
 mod content;
 mod driver;

@@ -4,13 +4,13 @@ use super::Options;
 use super::calls::{self, Calls, Facts};
 use super::content;
 use super::fields::{filled, inner, string};
-use super::fold::{Fold, Step, Stream, Target};
+use super::fold::{Fold, Step, Stream, Target, is_appended, is_retry};
 use super::ids::{Ids, Space};
 use super::split;
 use super::tail::Latest;
 use super::update::{At, Updates};
 use crate::json::{Json, JsonStr, Type};
-use crate::log::{Event, Kind, Log, Seq};
+use crate::log::{Event, Kind, Log, Offset, Seq};
 
 /// Which of the two drivers asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,26 +63,48 @@ impl Projector {
         }
     }
 
-    /// Whether something must be folded before that event: then [`Self::pump`], as long as this is so.
+    /// Whether something must be folded before that event: then [`Self::pump`], as long as this is so. The log is read
+    /// up to `end` to tell.
     ///
     /// At the end of a log nothing is: a step that is not over may still get its message, under an id
     /// of its own. A log that is loaded is closed by repair (FORMAT 12).
-    pub(super) fn must_fold(&mut self, next: &Event<'_>) -> bool {
+    pub(super) fn must_fold(&mut self, log: &Log, next: &Event<'_>, end: Offset) -> bool {
         if self.fold.is_some() {
             return true;
         }
         let Some(stream) = self.stream else { return false };
+        let here = next.seq().before();
         let over = match next.kind() {
             Kind::TurnStart | Kind::TurnEnd | Kind::StepStart | Kind::StepEnd => true,
-            Kind::AssistantChunk => Step::of(&self.ids, next)
-                .is_some_and(|step| step != stream.step && self.answered != Some(step)),
+            Kind::AssistantChunk => stream.is_left_by(Step::of(&self.ids, next), self.answered),
             _ => false,
         };
         if over {
-            self.fold = Some(Fold::new(stream, next.seq().before()));
+            self.fold = Some(Fold::last(stream, here));
             self.stream = None;
+        } else if stream.shown < here && self.parts(stream, log, next, end) {
+            self.fold = Some(Fold::part(stream, here));
+            self.stream = Some(Stream { shown: here, orphan: Some(true), ..stream });
         }
-        over
+        self.fold.is_some()
+    }
+
+    /// Whether that event shows something in the middle of a stream that has no message.
+    fn parts(&mut self, stream: Stream, log: &Log, next: &Event<'_>, end: Offset) -> bool {
+        let shows = match next.kind() {
+            Kind::AssistantMessage => Step::of(&self.ids, next) != Some(stream.step) || !is_appended(next),
+            Kind::UserMessage | Kind::ToolCall | Kind::ToolResult | Kind::CompactionEnd => true,
+            _ => false,
+        };
+        if !shows {
+            return false;
+        }
+        // Outside a turn nothing is awaited, and a fork may end anywhere: it must show the same.
+        let ask =
+            || !self.turn_open || stream.is_orphan(&self.ids, self.answered, log, [next.seq().before(), end]);
+        let orphan = stream.orphan.unwrap_or_else(ask);
+        self.stream = Some(Stream { orphan: Some(orphan), ..stream });
+        orphan
     }
 
     /// Goes on folding until there are updates or nothing is left.
@@ -106,7 +128,10 @@ impl Projector {
         self.latest.active.follow(kind, event.time(), || event.time(), || event.data());
         match kind {
             Kind::UserMessage | Kind::AssistantMessage | Kind::ToolResult => {
-                let appended = event.surface_op().is_some_and(|op| op.is_str("append"));
+                let appended = is_appended(event);
+                if !appended {
+                    self.latest.note_rewrite();
+                }
                 match kind {
                     Kind::UserMessage if appended => self.user(event, updates),
                     Kind::AssistantMessage if appended => self.assistant(event, updates),
@@ -133,13 +158,7 @@ impl Projector {
             }
             Kind::CompactionEnd => self.compaction_end(log, event, updates),
             Kind::TodoWrite | Kind::SessionTitle | Kind::RequestContext => self.latest.note(event),
-            // A new attempt: what the failed one streamed is no part of the answer.
-            Kind::Known if self.stream.is_some() => {
-                let name = event.type_text();
-                if name.is("llm/retry") || name.is("llm/retry-started") {
-                    self.stream = None;
-                }
-            }
+            Kind::Known if self.stream.is_some() && is_retry(event) => self.stream = None,
             _ => {}
         }
     }
@@ -147,7 +166,7 @@ impl Projector {
     fn chunk(&mut self, event: &Event<'_>) {
         if self.stream.is_none() {
             let step = Step::of(&self.ids, event).filter(|step| self.answered != Some(*step));
-            self.stream = step.map(|step| Stream { step, first: event.seq() });
+            self.stream = step.map(|step| Stream::new(step, event.seq()));
         }
     }
 
@@ -176,21 +195,20 @@ impl Projector {
         let at = At::event(event);
         let cut = interrupted.and_then(Json::as_bool) == Some(true);
         for (index, block) in content.into_iter().flat_map(Json::elements).enumerate() {
-            let [kind, text] = block.fields(&["type", "text"]);
-            let Some(kind) = string(kind) else { continue };
-            if kind.is("reasoning") {
-                let id = format!("{}/r{index}\"", id.strip_suffix('"').unwrap_or("\""));
-                if let Some(text) = filled(text) {
-                    self.message_text("agent_thought_chunk", &id, text, cut, at, updates);
+            let [kind, text, call, name, arguments] =
+                block.fields(&["type", "text", "id", "name", "arguments"]);
+            let is = |name: &str| kind.is_some_and(|kind| kind.is_str(name));
+            match (string(text), string(call)) {
+                (Some(text), _) if is("reasoning") => {
+                    let id = format!("{}/r{index}\"", id.strip_suffix('"').unwrap_or("\""));
+                    self.message_text("agent_thought_chunk", &id, (block, text), cut, at, updates);
                 }
-            } else if kind.is("tool-call") {
-                let [id, name, arguments] = block.fields(&["id", "name", "arguments"]);
-                if let Some(id) = string(id) {
+                (None, _) if is("reasoning") => {} // a provider's own, which nobody can read
+                (_, Some(id)) if is("tool-call") => {
                     let facts = Facts { id, name: string(name), arguments };
                     self.show_call(facts, "pending", event, updates);
                 }
-            } else {
-                self.message_block("agent_message_chunk", &id, block, cut, at, updates);
+                _ => self.message_block("agent_message_chunk", &id, block, cut, at, updates),
             }
         }
     }
@@ -206,7 +224,7 @@ impl Projector {
         updates: &mut Updates,
     ) {
         if let Some(text) = content::text_of(block) {
-            return self.message_text(tag, id, text, cut, at, updates);
+            return self.message_text(tag, id, (block, text), cut, at, updates);
         }
         let update = updates.begin(tag, self.options.max_update_bytes).json("messageId", id).block(block);
         if let Some(update) = update {
@@ -218,17 +236,22 @@ impl Projector {
         &self,
         tag: &'static str,
         id: &str,
-        text: JsonStr<'_>,
+        (block, text): (Json<'_>, JsonStr<'_>),
         cut: bool,
         at: At,
         updates: &mut Updates,
     ) {
         let mut rest = inner(text);
+        let mut members = content::members(block, true);
         while !rest.is_empty() {
             let (head, after) = split::head(rest, self.options.max_text_bytes);
-            let update = updates.begin(tag, self.options.max_update_bytes).json("messageId", id).text(head);
+            let update =
+                updates.begin(tag, self.options.max_update_bytes).json("messageId", id).text(head, &members);
             if cut { update.meta("interrupted", "true") } else { update }.finish(at);
             rest = after;
+            if !rest.is_empty() {
+                members = content::members(block, false);
+            }
         }
     }
 
@@ -337,7 +360,7 @@ impl Projector {
             .word("compactionId", &format!("compaction-{start}"))
             .word("status", if error.is_some() { "failed" } else { "completed" });
         if let Some(summary) = summary {
-            update = update.blocks("summary", summary.elements(), ["", ""]);
+            update = update.blocks("summary", summary.elements());
         }
         let text = error.and_then(|error| error.as_str().or_else(|| string(error.get("message"))));
         update.spare("error", text.map(JsonStr::text)).finish(At::event(event));

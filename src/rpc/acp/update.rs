@@ -115,27 +115,27 @@ impl Update<'_> {
         }
     }
 
-    /// `content` with one text block, from the text's JSON without quotes.
-    pub(super) fn text(mut self, inner: &str) -> Self {
+    /// `content` with one text block, from the text's JSON without quotes, and from other members if they fit.
+    pub(super) fn text(mut self, inner: &str, members: &str) -> Self {
         self.name("content");
-        content::write_text(inner, &mut self.out.text);
-        self
+        let fits = members.is_empty() || inner.len() + members.len() < self.room();
+        content::write_text(inner, if fits { members } else { "" }, &mut self.out.text);
+        if fits { self } else { self.truncated() }
     }
 
-    /// `content` with one block; none if ACP has no block for it or it does not fit.
+    /// `content` with one block; none if there is nothing to show, or no room.
     pub(super) fn block(mut self, block: Json<'_>) -> Option<Self> {
         self.name("content");
         let room = self.room();
-        matches!(content::write(block, &mut self.out.text, room), Wrote::Whole).then_some(self)
+        match content::write(block, &mut self.out.text, room) {
+            Wrote::Whole => Some(self),
+            Wrote::Cut => Some(self.truncated()),
+            Wrote::Nothing | Wrote::NoRoom => None,
+        }
     }
 
-    /// An array of the blocks that ACP has, each between `open` and `close`.
-    pub(super) fn blocks(
-        mut self,
-        name: &str,
-        blocks: impl Iterator<Item = impl AsBlock>,
-        [open, close]: [&str; 2],
-    ) -> Self {
+    /// An array of blocks.
+    pub(super) fn blocks(mut self, name: &str, blocks: impl Iterator<Item = impl AsBlock>) -> Self {
         self.name(name);
         self.out.text.push('[');
         let first = self.out.text.len();
@@ -145,16 +145,11 @@ impl Update<'_> {
             if before > first {
                 self.out.text.push(',');
             }
-            self.out.text.push_str(open);
-            let room = self.room().saturating_sub(close.len());
+            let room = self.room();
             match block.write(&mut self.out.text, room) {
-                Wrote::Whole => self.out.text.push_str(close),
+                Wrote::Whole => {}
                 Wrote::Nothing => self.out.text.truncate(before),
-                Wrote::Cut => {
-                    self.out.text.push_str(close);
-                    left_out = true;
-                    break;
-                }
+                Wrote::Cut => left_out = true,
                 Wrote::NoRoom => {
                     self.out.text.truncate(before);
                     left_out = true;
