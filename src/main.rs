@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sessiond::daemon::{
-    JsonlOptions, JsonlStorage, MemoryStorage, RepairArgs, StoreChoice, VerifyArgs, background,
-    canonical_path, main_repair, main_verify, outlive_file_size_limit, serve,
+    JsonlOptions, JsonlStorage, MemoryStorage, RepairArgs, Root, StoreChoice, VerifyArgs, background,
+    between, canonical_path, main_repair, main_verify, outlive_file_size_limit, serve,
 };
 use sessiond::disk::lock::Holder;
 use sessiond::replay::{Recorder, Recording, ReplayArgs, main_replay};
@@ -78,7 +78,7 @@ struct ServeArgs {
     #[arg(long, value_enum, default_value = "enforce")]
     invariants: InvariantsArg,
     /// Milliseconds that written events wait for others before all are made durable together; 0 to 60,000.
-    #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    #[arg(long, value_name = "MS", default_value_t = 200, value_parser = between::<u64, 0, 60_000>)]
     sync_window: u64,
     /// Faults that storage is to meet, for tests.
     #[arg(long, value_name = "FILE", hide = true)]
@@ -99,28 +99,23 @@ enum InvariantsArg {
 #[derive(Args)]
 struct LimitArgs {
     /// Bytes of a line, in or out; 64 KiB to 1 GiB.
-    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = between::<{ 64 << 10 }, { 1 << 30 }>)]
+    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = between::<usize, { 64 << 10 }, { 1 << 30 }>)]
     max_message_bytes: usize,
     /// Bytes of one encoded event; 4 KiB to 16 KiB less than a line; by default 16 MiB, or what fits into a line.
-    #[arg(long, value_name = "BYTES", value_parser = between::<{ 4 << 10 }, { 1 << 30 }>)]
+    #[arg(long, value_name = "BYTES", value_parser = between::<usize, { 4 << 10 }, { 1 << 30 }>)]
     max_event_bytes: Option<usize>,
     /// Nesting in an event's data; 8, which messages need, to 10,000.
-    #[arg(long, value_name = "LEVELS", default_value_t = 1_000, value_parser = between::<8, 10_000>)]
+    #[arg(long, value_name = "LEVELS", default_value_t = 1_000, value_parser = between::<usize, 8, 10_000>)]
     max_depth: usize,
     /// Bytes of unread output before input is no longer read; 4 KiB to 1 TiB.
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = between::<{ 4 << 10 }, { 1 << 40 }>)]
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = between::<usize, { 4 << 10 }, { 1 << 40 }>)]
     max_queued_bytes: usize,
     /// Events of one batch; 1 to 2^30.
-    #[arg(long, value_name = "EVENTS", default_value_t = 10_000, value_parser = between::<1, { 1 << 30 }>)]
+    #[arg(long, value_name = "EVENTS", default_value_t = 10_000, value_parser = between::<usize, 1, { 1 << 30 }>)]
     max_batch_events: usize,
     /// Sessions live at once; 1 to 2^30.
-    #[arg(long, value_name = "SESSIONS", default_value_t = 10_000, value_parser = between::<1, { 1 << 30 }>)]
+    #[arg(long, value_name = "SESSIONS", default_value_t = 10_000, value_parser = between::<usize, 1, { 1 << 30 }>)]
     max_live_sessions: usize,
-}
-
-fn between<const MIN: usize, const MAX: usize>(text: &str) -> Result<usize, String> {
-    let value = text.parse().map_err(|_| format!("{text:?} is no whole number"))?;
-    if (MIN..=MAX).contains(&value) { Ok(value) } else { Err(format!("must be between {MIN} and {MAX}")) }
 }
 
 fn main() -> ExitCode {
@@ -162,10 +157,13 @@ fn write_schema(out: Option<&Path>) -> std::io::Result<()> {
     let Some(out) = out else { return std::io::stdout().lock().write_all(schema::bundle().as_bytes()) };
     for (name, text) in schema::files() {
         let file = out.join(name);
+        let at = |path: &Path, error: std::io::Error| {
+            std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        };
         if let Some(folder) = file.parent() {
-            std::fs::create_dir_all(folder)?;
+            std::fs::create_dir_all(folder).map_err(|error| at(folder, error))?;
         }
-        std::fs::write(file, text)?;
+        std::fs::write(&file, text).map_err(|error| at(&file, error))?;
     }
     Ok(())
 }
@@ -186,6 +184,13 @@ fn run_serve(args: ServeArgs) -> ExitCode {
         }
         Err(error) => return could_not_start(&error),
     };
+    let root = match &store {
+        StoreChoice::Memory => None,
+        StoreChoice::Jsonl(root) => match Root::examine(root) {
+            Ok(found) => Some((root.clone(), found)),
+            Err(error) => return could_not_start(&error),
+        },
+    };
     let stdio = match take_stdio() {
         Ok(stdio) => stdio,
         Err(error) => return could_not_start(&error),
@@ -200,6 +205,10 @@ fn run_serve(args: ServeArgs) -> ExitCode {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(%place, "panicked at");
     }));
+    if let Some((root, Root::ReadOnly(error))) = root {
+        let (store, why) = (root.display(), error);
+        tracing::warn!(%store, %why, "the store is read-only: sessions are listed and inspected, nothing is written");
+    }
     let code = match start(args, store, settings, stdio) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

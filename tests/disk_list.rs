@@ -367,7 +367,7 @@ fn a_project_directory_that_cannot_be_read_hides_no_session_elsewhere() {
     for unseen in ["absent", "other"] {
         close_first();
         match find(fs.as_ref(), &id(unseen)) {
-            Err(FindError::Io(error)) => assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied),
+            Err(FindError::Io(found)) => assert_eq!(found.error.kind(), std::io::ErrorKind::PermissionDenied),
             found => panic!("{unseen}: {found:?}"),
         }
     }

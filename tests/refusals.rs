@@ -148,6 +148,9 @@ fn a_directory_that_may_no_longer_be_read_stops_what_needs_it_and_nothing_else()
                 assert_eq!((told.0.as_str(), told.1), (errno, false), "{context} {method}");
                 let helps = if errno == "EIO" { "check" } else { "read and write" };
                 assert!(told.2.contains(helps), "{context} {method}: {}", told.2);
+                let searched = if place.is_empty() { "its root directory" } else { place };
+                let searches = ["session/load", "session/inspect"].contains(&method);
+                assert!(!searches || told.2.contains(searched), "{context} {method}: {}", told.2);
             };
             // Whoever is live goes on with the log that it has open.
             let mut durable = append("s", &note(1));

@@ -67,8 +67,29 @@ pub enum FindError {
     #[error(transparent)]
     Odd(#[from] OddPlace),
     /// The store could not be searched.
-    #[error("the store could not be searched: {0}")]
-    Io(#[source] io::Error),
+    #[error("the store could not be searched at {}: {}", shown(&.0.path), .0.error)]
+    Io(Unsearched),
+}
+
+/// A directory that could not be searched.
+#[derive(Debug)]
+pub struct Unsearched {
+    /// Which one, below the root; empty for the root itself.
+    pub path: PathBuf,
+    /// The errno of the attempt.
+    pub error: io::Error,
+}
+
+impl Unsearched {
+    fn at(path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self { path: path.as_ref().to_owned(), error }
+    }
+}
+
+/// A path below the root, as messages name it.
+#[must_use]
+pub fn shown(path: &Path) -> String {
+    if path.as_os_str().is_empty() { "its root directory".to_owned() } else { path.display().to_string() }
 }
 
 /// Checks that a header belongs to the log at `path`, which was found for `id`.
@@ -93,7 +114,7 @@ pub fn check_place(header: &Header, id: &SessionId, path: &LogPath) -> Result<()
 /// read, or when a project directory cannot and no other holds the session: it may be there.
 pub fn find(fs: &dyn FileSystem, id: &SessionId) -> Result<Option<LogPath>, FindError> {
     let Ok(segment) = session_segment(id.as_str()) else { return Ok(None) };
-    let projects = project_dirs(fs).map_err(FindError::Io)?;
+    let projects = project_dirs(fs).map_err(Unsearched::at("")).map_err(FindError::Io)?;
     let found = logs_of(fs, &projects, &segment).map_err(FindError::Io)?;
     let mut logs = found.iter();
     match (logs.next(), logs.next()) {
@@ -148,12 +169,16 @@ fn is_dir(fs: &dyn FileSystem, path: &Path) -> io::Result<bool> {
 }
 
 /// What stands under the names of a log in these project directories. One that cannot be read hides no other.
-fn logs_of(fs: &dyn FileSystem, projects: &[String], segment: &str) -> io::Result<Vec<(LogPath, FileKind)>> {
+fn logs_of(
+    fs: &dyn FileSystem,
+    projects: &[String],
+    segment: &str,
+) -> Result<Vec<(LogPath, FileKind)>, Unsearched> {
     let (mut found, mut unseen) = (Vec::new(), None);
     for project in projects {
         match logs_in(fs, project, segment) {
             Ok(logs) => found.extend(logs),
-            Err(error) => unseen = unseen.or(Some(error)),
+            Err(error) => unseen = unseen.or(Some(Unsearched::at(project)(error))),
         }
     }
     match unseen {

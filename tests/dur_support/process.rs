@@ -38,8 +38,12 @@ impl Daemon {
         Self::run(command)
     }
 
-    pub fn run(mut command: Command) -> Self {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    pub fn run(command: Command) -> Self {
+        Self::run_with(command, Stdio::inherit())
+    }
+
+    pub fn run_with(mut command: Command, stderr: Stdio) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take();
         let output = child.stdout.take().unwrap();

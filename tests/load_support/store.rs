@@ -69,7 +69,7 @@ impl Store {
     pub fn find(&self, id: &str) -> Result<Option<LogPath>, &'static str> {
         find(self.fs.as_ref(), &SessionId::new(id).unwrap()).map_err(|error| match error {
             FindError::Odd(odd) => odd.class(),
-            FindError::Io(error) => panic!("{error}"),
+            FindError::Io(unsearched) => panic!("{unsearched:?}"),
         })
     }
 

@@ -54,8 +54,8 @@ fn silent_death() {
 #[test]
 fn dead_connection_reuse() {
     let store = Store::new();
-    store.put("file", "");
     let mut daemon = crate::dur_support::process::Daemon::start(&store.root().join("file/below"));
+    store.put("file", "");
     for (method, params) in [
         ("session/new", json!({"sessionId": "s"})),
         ("session/load", json!({"sessionId": "s"})),

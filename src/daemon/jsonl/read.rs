@@ -7,7 +7,7 @@ use super::keeper::{Keeper, Witness};
 use super::storage::Shared;
 use crate::disk::catalogue::Catalogue;
 use crate::disk::damage::{Place, ReadError, TooLow, Verdict};
-use crate::disk::find::{FindError, OddPlace, check_place, find as find_log, is_absent};
+use crate::disk::find::{FindError, OddPlace, Unsearched, check_place, find as find_log, is_absent, shown};
 use crate::disk::fs::{File, read_full};
 use crate::disk::list::{Artifact, Status as DiskStatus};
 use crate::disk::lock::{Holder, Lock, LockError};
@@ -43,7 +43,7 @@ pub(super) fn find(
         Ok(Some(path)) if facts => path,
         // What is stored oddly is there too: its id is taken.
         Ok(Some(_)) | Err(FindError::Odd(_)) => return Ok(Some(blank)),
-        Err(FindError::Io(error)) => return Err(failed("searching the store", &error, false)),
+        Err(FindError::Io(unsearched)) => return Err(not_searched(&unsearched)),
     };
     let mut sink = FactsSink::default();
     let file = match open(shared, id, &path) {
@@ -58,6 +58,10 @@ pub(super) fn find(
         })),
         Err(_) => Ok(Some(blank)),
     }
+}
+
+fn not_searched(Unsearched { path, error }: &Unsearched) -> StorageError {
+    failed(&format!("searching the store at {}", shown(path)), error, false)
 }
 
 fn read_file(
@@ -76,7 +80,7 @@ fn locate(shared: &Shared, id: &SessionId) -> Result<LogPath, StorageError> {
         Ok(Some(path)) => Ok(path),
         Ok(None) => Err(StorageError::NotFound(id.clone())),
         Err(FindError::Odd(odd)) => Err(odd_place(id, &odd)),
-        Err(FindError::Io(error)) => Err(failed("searching the store", &error, false)),
+        Err(FindError::Io(unsearched)) => Err(not_searched(&unsearched)),
     }
 }
 
@@ -292,8 +296,9 @@ pub(super) fn inspect(
 /// All stored sessions.
 pub(super) fn list(shared: &Shared, vocabulary: &Vocabulary) -> Result<Vec<StoredInfo>, StorageError> {
     let mut catalogue = shared.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let listing =
-        catalogue.list(shared.fs.as_ref()).map_err(|error| failed("listing the store", &error, false))?;
+    let listing = catalogue
+        .list(shared.fs.as_ref())
+        .map_err(|error| failed("listing the store's root directory", &error, false))?;
     for (place, why) in &listing.skipped {
         tracing::warn!(place = %place.display(), %why, "not listed");
     }

@@ -9,7 +9,7 @@ use super::mending::Repair;
 use super::progress::Progress;
 use super::report::{Summary, shown};
 use super::survey::{News, Surveyor};
-use crate::daemon::StoreChoice;
+use crate::daemon::{Root, RootError, StoreChoice, between};
 use crate::disk::lock::Holder;
 use crate::disk::os::OsFs;
 use crate::log::SessionId;
@@ -86,18 +86,22 @@ struct SharedArgs {
     #[arg(long = "event-type", value_name = "TYPE")]
     event_types: Vec<String>,
     /// Bytes of one encoded event, as for serve: a log with larger ones is refused; 4 KiB to 1 GiB.
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, value_parser = clap::value_parser!(u64).range(4 << 10..=1 << 30))]
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, value_parser = between::<u64, { 4 << 10 }, { 1 << 30 }>)]
     max_event_bytes: u64,
     /// Nesting in an event's data, as for serve; 8 to 10,000.
-    #[arg(long, value_name = "LEVELS", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(8..=10_000))]
+    #[arg(long, value_name = "LEVELS", default_value_t = 1_000, value_parser = between::<u32, 8, 10_000>)]
     max_depth: u32,
 }
 
 impl SharedArgs {
-    /// The store's directory, or what is wrong with the one that is asked for and the exit code for that.
+    /// The store's directory, which is there if somebody names it, or what is wrong with the one that is asked for and the exit code for that.
     fn root(&self) -> Result<PathBuf, (String, u8)> {
         match StoreChoice::resolve(self.store.as_deref()) {
-            Ok(StoreChoice::Jsonl(root)) => Ok(root),
+            Ok(StoreChoice::Jsonl(root)) => match Root::existing(&root) {
+                Ok(_) => Ok(root),
+                Err(RootError::NotThere(_)) if !StoreChoice::is_named(self.store.as_deref()) => Ok(root),
+                Err(error) => Err((error.to_string(), COULD_NOT_START)),
+            },
             Ok(StoreChoice::Memory) => {
                 Err(("a memory: store keeps nothing; give --store jsonl:DIR".to_owned(), USAGE))
             }
@@ -137,6 +141,9 @@ impl Target {
         let id = path.to_str().filter(|id| !is_there && SessionId::new(id).is_ok());
         match (id, args.shared.root()) {
             (Some(id), Ok(root)) => Ok(Self::Session { root, id: id.to_owned() }),
+            (Some(id), Err((problem, code))) => {
+                Err((format!("{id:?} is not there as a path; {problem}"), code))
+            }
             _ => Ok(Self::Path(path.clone())),
         }
     }
@@ -144,7 +151,10 @@ impl Target {
     fn unreadable(&self, error: &io::Error) -> String {
         match self {
             Self::Session { root, id } if error.kind() == io::ErrorKind::NotFound => {
-                format!("{id:?} is no path, and no session of that id is stored in {}", root.display())
+                format!(
+                    "{id:?} is not there as a path, and no session of that id is stored in {}",
+                    root.display()
+                )
             }
             Self::Session { root: place, .. } | Self::Path(place) | Self::Store(place) => {
                 format!("{} cannot be read: {error}", place.display())

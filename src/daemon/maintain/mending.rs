@@ -11,7 +11,7 @@ use super::examine::{Examined, Sound, Status, examine};
 use super::progress::{Progress, Watched};
 use super::report::shown;
 use crate::daemon::jsonl;
-use crate::disk::find::{FindError, check_place, find, is_absent};
+use crate::disk::find::{FindError, Unsearched, check_place, find, is_absent, shown as place};
 use crate::disk::fs::{File, FileSystem, ReadAt, read_full, what_helps};
 use crate::disk::lock::{Holder, Lock, LockError};
 use crate::disk::paths::{Encoding, LogPath};
@@ -38,6 +38,8 @@ pub(super) enum RepairError {
     Locked(LockError),
     #[error("{0}")]
     Lock(LockError),
+    #[error("the store could not be searched at {}: {}: {helps}", place(&.0.path), .0.error, helps = what_helps(&.0.error))]
+    Search(Unsearched),
     /// The store or the log could not be read.
     #[error("the store could not be read: {0}: {helps}", helps = what_helps(.0))]
     Io(#[from] std::io::Error),
@@ -82,7 +84,7 @@ impl RepairError {
 
     /// Whether nothing could be begun, as opposed to: the session is as bad as before.
     pub(super) fn could_not_start(&self) -> bool {
-        matches!(self, Self::Io(_))
+        matches!(self, Self::Io(_) | Self::Search(_))
     }
 }
 
@@ -102,7 +104,7 @@ impl Repair<'_> {
             Ok(Some(path)) => path,
             Ok(None) => return Err(RepairError::NotFound(id.as_str().to_owned())),
             Err(FindError::Odd(odd)) => return Err(RepairError::Odd(odd.to_string())),
-            Err(FindError::Io(error)) => return Err(error.into()),
+            Err(FindError::Io(unsearched)) => return Err(RepairError::Search(unsearched)),
         };
         if self.dry_run {
             if let Ok(Some(holder)) = Lock::holder(self.fs.as_ref(), &path.log()) {
