@@ -113,6 +113,29 @@ fn replayed(mut left: Vec<PathBuf>) -> (usize, usize) {
     (loaded, updates)
 }
 
+#[test]
+fn a_log_that_is_its_own_ancestor_loads_with_a_warning() {
+    let root = tempfile::tempdir().unwrap();
+    for (id, parent) in [("self", "self"), ("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", "gone")] {
+        let header = format!(
+            "{{\"type\":\"session\",\"version\":0,\"id\":\"{id}\",\"createdAt\":1,\"parentSession\":\"{parent}\",\"seedLength\":0,\"delegationDepth\":0}}\n"
+        );
+        let event = "{\"type\":\"session/title\",\"seq\":0,\"time\":1,\"data\":{}}\n";
+        put(root.path(), &(header + event), &mut HashSet::new()).unwrap();
+    }
+    let mut daemon = Daemon::acp(&["--store", &format!("jsonl:{}", root.path().display())], json!({}));
+    let listed = daemon.ok("session/list", json!({}));
+    assert_eq!(listed["sessions"].as_array().unwrap().len(), 6, "{listed}");
+    for (id, warned) in [("self", true), ("a", true), ("b", true), ("c", true), ("d", false), ("e", false)] {
+        let problems = daemon.ok("_session/inspect", json!({"sessionId": id}))["problems"].clone();
+        assert_eq!(problems.as_array().unwrap().len(), usize::from(warned), "{id}: {problems}");
+        daemon.ok("session/resume", json!({"sessionId": id, "cwd": "/", "mcpServers": []}));
+        let warnings = daemon.ok("_session/info", json!({"sessionId": id}))["warnings"].clone();
+        assert_eq!(warnings, problems, "{id}");
+    }
+    daemon.end();
+}
+
 /// Messages `m0`, `m1`, …: one update each.
 fn seed(count: usize, text: &str) -> Value {
     let message = |n: usize| {

@@ -224,7 +224,7 @@ fn named_pipes_and_sockets_are_as_good_as_pipes() {
 #[cfg(target_os = "linux")] // threads are counted in /proc
 #[test]
 fn a_thread_is_there_while_it_has_something_to_do() {
-    let mut daemon = Daemon::start(&["--log", "trace"]);
+    let mut daemon = Daemon::start(&["--log", "debug"]);
     let threads =
         |daemon: &Daemon| std::fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap().count();
     daemon.call(0, "session/new", json!({"sessionId": "s"}));

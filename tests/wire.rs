@@ -362,6 +362,39 @@ fn no_log_level_shows_a_payload() {
 }
 
 #[test]
+fn at_trace_each_request_has_one_line_of_the_log() {
+    let store = tempfile::tempdir().unwrap();
+    let place = format!("jsonl:{}", store.path().display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+    let mut daemon = Daemon::spawn(command.args(["serve", "--store", &place, "--log", "trace"]));
+    let note = |title: &str| json!({"sessionId": "s", "type": "session/title", "data": {"title": title}});
+    let s = || json!({"sessionId": "s"});
+    let calls = [
+        ("session/new", s()),
+        ("session/append", note("hidden")),
+        ("session/close", s()), // it waits for storage, and so do the next ones
+        ("session/load", s()),
+        ("_session/info", s()),
+        ("session/list", json!({})),
+        ("session/none", json!({"hidden": 1})),
+    ];
+    for (id, (method, params)) in calls.iter().enumerate() {
+        daemon.request(id as u64, method, params.clone());
+    }
+    daemon.send(b"{\"jsonrpc\":\"2.0\",\"method\":\"$/cancel_request\",\"params\":{\"requestId\":99}}\n");
+    daemon.close_stdin();
+    while daemon.line().is_some() {}
+    assert!(daemon.status().success());
+    let log = daemon.log();
+    assert!(!log.contains("hidden") && log.lines().count() == calls.len(), "{log}");
+    for (id, (method, params)) in calls.iter().enumerate() {
+        let session = params.get("sessionId").map_or("-".to_owned(), Value::to_string);
+        let told = format!("request method={method:?} id={id} session={session} us=");
+        assert_eq!(log.lines().filter(|line| line.contains(&told)).count(), 1, "{told}: {log}");
+    }
+}
+
+#[test]
 fn a_recording_replays() {
     let dir = tempfile::tempdir().unwrap();
     for store in ["memory:".to_owned(), format!("jsonl:{}", dir.path().join("store").display())] {

@@ -12,7 +12,7 @@ use super::error::ClientError;
 use super::incoming::Incoming;
 use super::notification::{NOTIFICATIONS_HELD, Notifications, wishes};
 use super::outgoing::{Outgoing, Unanswered};
-use crate::rpc::greeting::InitializeResult;
+use crate::rpc::greeting::{InitializeResult, StatusResult};
 use crate::rpc::params::*;
 use crate::rpc::results::*;
 use crate::rpc::{RawJson, SessionApiClient};

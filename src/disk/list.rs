@@ -70,7 +70,7 @@ pub struct Walk {
 }
 
 /// Headers are short; a longer first line belongs to a log that a load would refuse as well.
-const MAX_HEADER: usize = 16 << 20;
+pub(super) const MAX_HEADER: usize = 16 << 20;
 
 /// Walks a store and reads the header of each log. A root that does not exist is an empty store.
 ///

@@ -10,7 +10,7 @@
 //! Reading: [`read`] gives the events of a log to its caller and says how the log ends, with [`damage`] for what is wrong
 //! and [`legacy`] for old shapes; its records are taken one after the other (`rows`, `row`); a plain log comes in batches
 //! of lines (`batch`), those of a long one filled by a second thread (`read_ahead`); [`find`] knows where a session lies,
-//! [`list`] and [`catalogue`] show all of them, [`summary`] saves reading them for that; [`salvage`] keeps what is cut off
+//! [`lineage`](mod@lineage) follows the parents that they name, [`list`] and [`catalogue`] show all of them, [`summary`] saves reading them for that; [`salvage`] keeps what is cut off
 //! or replaced, [`delete`](mod@delete) removes.
 
 mod batch;
@@ -22,6 +22,7 @@ pub mod fault;
 pub mod find;
 pub mod fs;
 pub mod legacy;
+pub mod lineage;
 pub mod lines;
 pub mod list;
 pub mod lock;

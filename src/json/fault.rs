@@ -37,6 +37,15 @@ pub struct FaultAt {
 /// Longest pointer that an error carries, in bytes (PROTOCOL 5).
 const MAX_POINTER: usize = 256;
 
+/// A pointer of at most 256 bytes: of one that is longer, the part that still is a pointer, to what the place lies in.
+pub fn fit_pointer(mut pointer: String) -> String {
+    if pointer.len() > MAX_POINTER {
+        let end = pointer.bytes().take(MAX_POINTER + 1).enumerate().filter(|(_, byte)| *byte == b'/').last();
+        pointer.truncate(end.map_or(0, |(at, _)| at));
+    }
+    pointer
+}
+
 /// The RFC 6901 pointer of the token at byte `offset` of verified JSON text, cut to 256 bytes.
 ///
 /// One pass over the text before that byte; depth is the sender's to choose, so nothing recurses.

@@ -24,7 +24,7 @@ mod token;
 pub use ahead::{Outlines, Scanned};
 pub use compact::{escape_separators, write_compact};
 pub use equal::{equal, equal_except};
-pub use fault::{FaultAt, FaultKind, SyntaxError, pointer_at};
+pub use fault::{FaultAt, FaultKind, SyntaxError, fit_pointer, pointer_at};
 pub use fields::{Fields, Spelt};
 pub use form::Kin;
 pub use places::{Part, Parts, Places};

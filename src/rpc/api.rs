@@ -6,7 +6,7 @@
 use jsonrpsee::core::RpcResult;
 use jsonrpsee::proc_macros::rpc;
 
-use super::greeting::InitializeResult;
+use super::greeting::{InitializeResult, StatusResult};
 use super::params::*;
 use super::results::*;
 

@@ -3,12 +3,19 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::json::{Json, Type};
+use crate::json::{Json, JsonText, Type, quote};
 use crate::log::{Kind, is_row_tag};
 use crate::view::RETIRED;
 
 use super::envelope::Request;
 use super::error::{Code, WireError};
+use super::greeting::{ClientWishes, EventType};
+use super::misfit::unknown_param;
+use super::names::names;
+use super::params::{
+    EndParams, ForkParams, InitializeParams, ListParams, LoadParams, NewParams, ResumeParams,
+};
+use super::service::bad_param;
 
 /// The spelling of params and results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -25,13 +32,31 @@ pub enum Dialect {
 /// stand at the root and all others under `_meta.sessiond`.
 pub(super) fn acp_params(method: &str) -> Option<&'static [&'static str]> {
     Some(match method {
-        "session/new" => &["cwd"],
-        "session/list" => &["cwd", "cursor"],
-        "session/load" | "session/resume" | "session/fork" => &["sessionId", "cwd"],
-        "session/close" | "session/delete" => &["sessionId"],
+        "session/new" => &["cwd", "mcpServers", "additionalDirectories"],
+        "session/list" => &["cwd", "cursor", "mcpServers", "additionalDirectories"],
+        "session/load" | "session/resume" | "session/fork" => {
+            &["sessionId", "cwd", "mcpServers", "additionalDirectories"]
+        }
+        "session/close" | "session/delete" => &["sessionId", "mcpServers", "additionalDirectories"],
         _ => return None,
     })
 }
+
+/// All params of these methods, in the order of their types.
+fn known_params(method: &str) -> Option<&'static [&'static str]> {
+    Some(match method {
+        "session/new" => names::<NewParams>(),
+        "session/list" => names::<ListParams>(),
+        "session/load" => names::<LoadParams>(),
+        "session/resume" => names::<ResumeParams>(),
+        "session/fork" => names::<ForkParams>(),
+        "session/close" | "session/delete" => names::<EndParams>(),
+        _ => return None,
+    })
+}
+
+/// ACP's param of `session/fork` that would cut where no cut is offered: it is not ignored as other names are.
+pub(super) const CURSOR_ID: &str = "cursorId";
 
 /// The notifications that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,18 +139,42 @@ impl Connection {
         self.wanted = [false; 4];
     }
 
-    /// Why a request's `_meta.sessiond`, where the acp dialect has our params, cannot be read: it is no object.
-    pub(super) fn odd_extension(&self, request: &Request<'_>) -> Option<WireError> {
-        let method = request.method.decode()?;
-        acp_params(method.trim_start_matches('_')).filter(|_| self.dialect == Dialect::Acp)?;
-        let own = request.params.at(&["_meta", "sessiond"])?;
-        let field = "_meta.sessiond";
-        let fits = matches!(own.kind(), Type::Object | Type::Null);
-        (!fits).then(|| {
+    /// In the acp dialect, on the methods that ACP defines: the params that a method knows, of the root and of
+    /// `_meta.sessiond`, as one object; names of nobody at the root are passed over (PROTOCOL 2 and 3).
+    pub(super) fn native_params(&self, request: &Request<'_>) -> Result<Option<String>, WireError> {
+        if self.dialect == Dialect::Native {
+            return Ok(None);
+        }
+        let method = request.method.lossy();
+        let Some(known) = known_params(method.trim_start_matches('_')) else { return Ok(None) };
+        let own = request.params.at(&["_meta", "sessiond"]).filter(|own| own.kind() != Type::Null);
+        if own.is_some_and(|own| own.kind() != Type::Object) {
+            let field = "_meta.sessiond";
             let message =
                 format!("{field} must be an object with this daemon's params; leave it out without any");
-            WireError::new(Code::InvalidParams, message).text("field", field)
-        })
+            return Err(bad_param(field, message));
+        }
+        let inner = own.into_iter().flat_map(Json::members);
+        let mut members: Vec<_> = inner.map(|(key, value)| (key.lossy(), value)).collect();
+        for (key, value) in request.params.members() {
+            let name = key.lossy();
+            if name == "_meta" || !(known.contains(&&*name) || name == CURSOR_ID) {
+                continue;
+            }
+            match members.iter_mut().find(|(other, _)| *other == name) {
+                None => members.push((name, value)),
+                Some((_, other)) if other.kind() == Type::Null => *other = value,
+                Some((_, other)) if value.kind() == Type::Null || is_same(*other, value) => {}
+                Some(_) => {
+                    let message =
+                        format!("{name} differs at the root and in _meta.sessiond; give one of them");
+                    return Err(bad_param(&name, message));
+                }
+            }
+        }
+        let members: Vec<_> =
+            members.iter().map(|(name, value)| format!("{}:{}", quote(name), value.text())).collect();
+        Ok(Some(format!("{{{}}}", members.join(","))))
     }
 
     /// Reads `clientCapabilities`; gives the agreement and the declared event types.
@@ -163,15 +212,33 @@ impl Connection {
                 }
                 "eventTypes" => types = read_types(value)?,
                 "_meta" => {}
-                other => {
-                    let name: String = other.chars().take(60).collect();
-                    return Err(invalid("only dialect, notifications, prefix, liveUpdates and eventTypes")
-                        .text("field", &name));
-                }
+                other => return Err(unknown_param(OWN, other, names::<ClientWishes>())),
             }
         }
         agreed.wanted = asked.unwrap_or([agreed.dialect == Dialect::Native; 4]);
         Ok((agreed, types))
+    }
+}
+
+/// What stands before the names of a client's wishes.
+const OWN: &str = "clientCapabilities._meta.sessiond.";
+
+/// A member that a native `initialize` does not know. An ACP client's are passed over: ACP may define more.
+pub(super) fn unknown_greeting(method: &str, params: Json<'_>) -> Option<WireError> {
+    let own = params.at(&["clientCapabilities", "_meta", "sessiond"]).filter(|_| method == "initialize")?;
+    if own.kind() != Type::Object || own.get("dialect").is_some_and(|name| name.is_str("acp")) {
+        return None;
+    }
+    let known = names::<InitializeParams>();
+    let mut members = params.members().map(|(key, _)| key.lossy());
+    members.find(|name| !known.contains(&&**name)).map(|name| unknown_param("", &name, known))
+}
+
+/// Whether two spellings of a param say the same.
+fn is_same(a: Json<'_>, b: Json<'_>) -> bool {
+    match (a.as_str(), b.as_str()) {
+        (Some(a), Some(b)) => a == b,
+        _ => JsonText::compact(a).json().text() == JsonText::compact(b).json().text(),
     }
 }
 
@@ -201,7 +268,7 @@ fn read_types(value: Json<'_>) -> Result<Vec<DeclaredType>, WireError> {
         return Err(shape());
     }
     let mut types = Vec::new();
-    for element in value.elements() {
+    for (index, element) in value.elements().enumerate() {
         let (mut name, mut required, mut tag) = (None, false, false);
         for (key, member) in element.members() {
             match &*key.lossy() {
@@ -211,7 +278,10 @@ fn read_types(value: Json<'_>) -> Result<Vec<DeclaredType>, WireError> {
                 }
                 "required" => required = member.as_bool().ok_or_else(shape)?,
                 "_meta" => {}
-                _ => return Err(shape()),
+                other => {
+                    let at = format!("{OWN}eventTypes[{index}].");
+                    return Err(unknown_param(&at, other, names::<EventType>()));
+                }
             }
         }
         let name = name.ok_or_else(shape)?.into_owned();

@@ -49,6 +49,10 @@ pub enum EnvelopeFault<'a> {
     #[error("not JSON at byte {0}; send one JSON-RPC message per line")]
     NotJson(usize),
     #[error(
+        "a Content-Length header: send one JSON message a line, ended by a line feed, without the framing of LSP"
+    )]
+    Framed,
+    #[error(
         "batches are not supported; send one message per line (session/append_batch appends many events)"
     )]
     Batch,
@@ -81,7 +85,7 @@ impl<'a> EnvelopeFault<'a> {
 impl<'a> Incoming<'a> {
     /// Reads one line, which is UTF-8 and not empty.
     pub fn read(line: &'a str, scratch: &'a mut Scratch) -> Result<Self, EnvelopeFault<'a>> {
-        let (message, checks) = scratch.scan(line).map_err(|error| EnvelopeFault::NotJson(error.offset))?;
+        let (message, checks) = scratch.scan(line).map_err(|error| not_json(line, error.offset))?;
         match message.kind() {
             // A key that is there twice is a fault of the line, which may have others before it.
             Type::Object if checks.fault.is_some() && has_twins(message, is_ours) => {
@@ -91,6 +95,17 @@ impl<'a> Incoming<'a> {
             Type::Array => Err(EnvelopeFault::Batch),
             _ => Err(EnvelopeFault::NotAnObject),
         }
+    }
+}
+
+/// A line that is no JSON from that byte on. A client of LSP sends headers, which stand alone or behind a message that
+/// no line feed ends.
+fn not_json<'a>(line: &str, offset: usize) -> EnvelopeFault<'a> {
+    let rest = line.get(offset..).unwrap_or_default();
+    let is_header = |name: &str| rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+    match is_header("content-length:") || is_header("content-type:") {
+        true => EnvelopeFault::Framed,
+        false => EnvelopeFault::NotJson(offset),
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::envelope::EnvelopeFault;
 use super::raw::RawJson;
 use crate::json::quote;
-use crate::log::EnvelopeError;
+use crate::log::{EnvelopeError, Kind, did_you_mean, nearest};
 use crate::session::Refusal;
 
 /// What kind of JSON value a fact is.
@@ -18,6 +18,7 @@ pub(super) enum FactKind {
     Count,
     CountOrNull,
     Flag,
+    Names,
     Any,
 }
 
@@ -66,9 +67,9 @@ codes! {
     /// A line over `maxMessageBytes`.
     MessageTooLarge = -32600, "MESSAGE_TOO_LARGE" { "limit": Text, "max": Count };
     /// No such method here.
-    MethodNotFound = -32601, "METHOD_NOT_FOUND" { "method": Text, "reason?": Text };
+    MethodNotFound = -32601, "METHOD_NOT_FOUND" { "method": Text, "nearest?": Names, "reason?": Text };
     /// Params do not fit the method.
-    InvalidParams = -32602, "INVALID_PARAMS" { "field?": Text, "type?": Text, "index?": Count };
+    InvalidParams = -32602, "INVALID_PARAMS" { "field?": Text, "type?": Text, "index?": Count, "nearest?": Names };
     /// A bug.
     Internal = -32603, "INTERNAL" {};
     /// By `$/cancel_request`.
@@ -79,8 +80,8 @@ codes! {
     SessionNotLive = -31001, "SESSION_NOT_LIVE" { "sessionId": Text, "instanceId": Text };
     /// The id is live or stored.
     SessionAlreadyExists = -31002, "SESSION_ALREADY_EXISTS" { "sessionId": Text, "live": Flag, "parentSession?": Text, "inheritedEventCount": Count, "nextSeq": Count };
-    /// Not the seq of an event; `data.boundary` is what was given, as text.
-    InvalidBoundary = -31003, "INVALID_BOUNDARY" { "boundary": Text, "lastSeq": CountOrNull };
+    /// Not the seq of an event, or no event holds that message; `data` says what was given, as text.
+    InvalidBoundary = -31003, "INVALID_BOUNDARY" { "boundary?": Text, "messageId?": Text, "lastSeq": CountOrNull };
     /// The boundary is inside an open turn.
     OpenTurn = -31004, "OPEN_TURN" { "boundary": Count, "turn": Any };
     /// `expectedSeq` is not the log's length.
@@ -90,7 +91,7 @@ codes! {
     /// Envelope, message, header or `turn/end` shape; retired type.
     InvalidEvent = -31011, "INVALID_EVENT" { "rule": Text, "pointer?": Text, "expected?": Count, "actual?": Count, "index?": Count };
     /// Neither known, declared nor ignorable.
-    UnknownEventType = -31012, "UNKNOWN_EVENT_TYPE" { "type": Text, "index?": Count };
+    UnknownEventType = -31012, "UNKNOWN_EVENT_TYPE" { "type": Text, "nearest?": Names, "index?": Count };
     /// Marker, provenance, range or rewrite rule.
     InvalidSurface = -31013, "INVALID_SURFACE" { "rule": Text, "index?": Count };
     /// Turn/step/tool relation.
@@ -133,6 +134,15 @@ impl WireError {
         self.fact(name, quote(value))
     }
 
+    /// The same with a fact of several names; without any the fact is left out.
+    pub fn names(self, name: &str, values: &[impl AsRef<str>]) -> Self {
+        if values.is_empty() {
+            return self;
+        }
+        let values: Vec<_> = values.iter().map(|value| quote(value.as_ref())).collect();
+        self.fact(name, format_args!("[{}]", values.join(",")))
+    }
+
     /// Its code.
     pub fn code(&self) -> Code {
         self.code
@@ -158,7 +168,7 @@ impl From<WireError> for ErrorObjectOwned {
 impl From<EnvelopeFault<'_>> for WireError {
     fn from(fault: EnvelopeFault<'_>) -> Self {
         let code = match fault {
-            EnvelopeFault::NotJson(_) => Code::ParseError,
+            EnvelopeFault::NotJson(_) | EnvelopeFault::Framed => Code::ParseError,
             EnvelopeFault::Params(_) | EnvelopeFault::DuplicateParam(_) => Code::InvalidParams,
             _ => Code::InvalidRequest,
         };
@@ -205,7 +215,19 @@ impl From<Refusal> for WireError {
                 let error = new(Code::InvalidEvent).text("pointer", "/seq").text("rule", "SEED_SEQ");
                 error.fact("expected", expected).fact("actual", actual)
             }
-            Refusal::UnknownType(name) => new(Code::UnknownEventType).text("type", &name),
+            Refusal::UnknownType(name) => {
+                let near = nearest(&name, Kind::known_names());
+                let error = match did_you_mean(&near) {
+                    Some(offer) => Self::new(
+                        Code::UnknownEventType,
+                        format!(
+                            "event type {name:?} is not known; {offer} Else declare it in eventTypes at initialize, or mark the event ignorable"
+                        ),
+                    ),
+                    None => new(Code::UnknownEventType),
+                };
+                error.text("type", &name).names("nearest", &near)
+            }
             Refusal::RowTag(_) => {
                 new(Code::InvalidEvent).text("pointer", "/type").text("rule", "ROW_ENVELOPE")
             }
@@ -215,7 +237,7 @@ impl From<Refusal> for WireError {
             Refusal::Invalid(_) => new(Code::InvalidParams),
             Refusal::At { index, cause } => {
                 let inner = Self::from(*cause);
-                Self { message, ..inner.fact("index", index) }
+                Self { message: format!("event {index}: {}", inner.message), ..inner.fact("index", index) }
             }
         }
     }

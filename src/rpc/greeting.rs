@@ -1,4 +1,5 @@
-//! `initialize`: its params and its result, the same in both dialects (PROTOCOL 2 and 6).
+//! `initialize`: its params and its result, the same in both dialects (PROTOCOL 2 and 6), and the result of
+//! `sessiond/status`, which tells how the daemon stands.
 //!
 //! The params' types only describe: `connection` reads the text, so that a wrong member of ACP's is
 //! passed over while a wrong one of ours is refused by name.
@@ -211,5 +212,65 @@ part! {
         limit: u64,
         /// Bytes of a page that names no `maxBytes`.
         max_bytes: u64,
+    }
+}
+
+/// How something is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Index {
+    /// Not at all: there is no such method.
+    None,
+    /// In memory.
+    Memory,
+    /// By the summaries beside the logs; a log without one is read.
+    Summaries,
+}
+
+part! {
+    /// What the daemon finds sessions by.
+    IndexState {
+        /// For `session/list`.
+        list: Index,
+        /// For a search of what was said.
+        search: Index,
+    }
+}
+
+part! {
+    /// What waits at this moment. With a fixed clock nothing ever does.
+    Queues {
+        /// Work of storage, and histories on their way to the client, that requests or answers wait for.
+        jobs: u64,
+        /// Requests behind these that have not begun.
+        requests: u64,
+        /// Bytes of their lines.
+        request_bytes: u64,
+        /// Bytes of output that the client has not made room for.
+        output_bytes: u64,
+    }
+}
+
+part! {
+    /// The result of `sessiond/status`.
+    StatusResult {
+        /// This program's version.
+        version: String,
+        /// The wire protocol; raised with changes that a client must know of.
+        protocol: u32,
+        /// The format version of the logs.
+        format_version: u32,
+        /// Where sessions are kept.
+        store: StoreInfo,
+        /// What lines, events, sessions and pages may be.
+        limits: LimitsInfo,
+        /// Sessions live now.
+        live_sessions: u64,
+        /// Bytes of the events that they hold in memory; what forks share is counted once.
+        held_bytes: u64,
+        /// What waits.
+        queues: Queues,
+        /// What the daemon finds sessions by.
+        index: IndexState,
     }
 }

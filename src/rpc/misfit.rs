@@ -2,8 +2,15 @@
 //!
 //! Serde says where it stopped: the member whose text reaches to that byte is the one that does not fit.
 
+use super::connection::CURSOR_ID;
 use super::error::{Code, WireError};
 use crate::json::{Json, Type};
+use crate::log::{did_you_mean, nearest};
+
+/// What `since` must be.
+const SINCE: &str = "an object {replaceGeneration, count}, such as the next of an answer";
+/// What an event of a batch must be.
+const BATCH_EVENT: &str = "an object {type, data, surfaceOp?, sourceEventSeqs?, ignorable?}";
 
 /// Most characters of a member's name in an error.
 const NAME: usize = 60;
@@ -27,10 +34,10 @@ pub(super) fn misfit(reason: &str, params: Json<'_>, at: &str) -> WireError {
         let field = of_member(name);
         (field.clone(), format!("{field} is missing"))
     } else if let Some(name) = quoted("unknown field `") {
-        let field = of_member(&name.chars().take(NAME).collect::<String>());
         let known = reason.rsplit_once("`, expected ").map_or("", |(_, known)| known);
-        let known = known.trim_start_matches("one of ").replace('`', "").replace(" or ", ", ");
-        (field.clone(), format!("there is no param {field:?}; known here are {known}"))
+        let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+        let error = unknown_param(&of_member(""), name, &known);
+        return place.index.into_iter().fold(error, |error, index| error.fact("index", index));
     } else if let Some(name) = quoted("duplicate field `") {
         let field = of_member(name);
         (field.clone(), format!("{field} appears twice"))
@@ -58,6 +65,21 @@ pub(super) fn misfit(reason: &str, params: Json<'_>, at: &str) -> WireError {
     }
 }
 
+/// The error for a member that is not known there; `at`: what names of its place are put behind.
+pub(super) fn unknown_param(at: &str, name: &str, known: &[&str]) -> WireError {
+    let field = format!("{at}{}", name.chars().take(NAME).collect::<String>());
+    let near: Vec<_> =
+        nearest(name, known.iter().copied()).iter().map(|near| format!("{at}{near}")).collect();
+    let offer = match did_you_mean(&near) {
+        Some(offer) => offer,
+        None if name == CURSOR_ID => "no cursors are offered, cut with boundary or messageId".to_owned(),
+        None => format!("known here are {}", known.join(", ")),
+    };
+    WireError::new(Code::InvalidParams, format!("there is no param {field:?}; {offer}"))
+        .text("field", &field)
+        .names("nearest", &near)
+}
+
 /// Serde reads a list as an object's members in their order; the protocol does not.
 pub(super) fn list_for_object(method: &str, params: Json<'_>) -> Option<WireError> {
     let is_list = |value: &Json<'_>| value.kind() == Type::Array;
@@ -70,7 +92,8 @@ pub(super) fn list_for_object(method: &str, params: Json<'_>) -> Option<WireErro
         }
         _ => return None,
     };
-    let message = format!("{field} must be an object");
+    let shape = if index == Some(None) { SINCE } else { BATCH_EVENT };
+    let message = format!("{field} must be {shape}");
     let error = WireError::new(Code::InvalidParams, message).text("field", &field);
     Some(match index? {
         Some(index) => error.fact("index", index),
@@ -83,6 +106,8 @@ fn wanted(expected: &str) -> String {
     match expected {
         "u64" => "a non-negative integer".to_owned(),
         "a sequence" => "an array".to_owned(),
+        "struct Since" => SINCE.to_owned(),
+        "struct BatchEvent" => BATCH_EVENT.to_owned(),
         _ if expected.starts_with("struct ") => "an object".to_owned(),
         _ if expected.contains('`') => expected.trim_start_matches("one of ").replace('`', "\""),
         other => other.chars().take(NAME).collect(),

@@ -13,6 +13,7 @@ pub mod greeting;
 mod guard;
 mod methods;
 mod misfit;
+mod names;
 mod order;
 mod overlong;
 pub mod params;

@@ -1,7 +1,8 @@
 //! The params of every method (PROTOCOL 3). Members are optional where the type is an `Option`;
 //! `null` is absence but for `surfaceOp` and `sourceEventSeqs`.
 //!
-//! Methods of our own refuse members that they do not know; ACP's ignore them.
+//! Members that a method does not know are refused; those that ACP has and we do not keep are known where ACP defines
+//! the method (`star`). `initialize` and notifications are open: `connection` judges the one, nobody answers the other.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,19 @@ use super::shapes::{AnyObject, EventSchema, RequestId, SurfaceOp};
 macro_rules! params {
     ($(#[doc = $doc:literal])* strict $name:ident { $($body:tt)* }) => {
         params!(@ [deny_unknown_fields] $(#[doc = $doc])* $name { $($body)* });
+    };
+    ($(#[doc = $doc:literal])* star $name:ident { $($body:tt)* }) => {
+        params!(@ [deny_unknown_fields] $(#[doc = $doc])* $name {
+            $($body)*
+            /// ACP's; not looked at and not kept.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schemars(with = "RawJson")]
+            mcp_servers: Option<RawJson>,
+            /// ACP's; not looked at and not kept.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schemars(with = "RawJson")]
+            additional_directories: Option<RawJson>,
+        });
     };
     ($(#[doc = $doc:literal])* open $name:ident { $($body:tt)* }) => {
         params!(@ [] $(#[doc = $doc])* $name { $($body)* });
@@ -113,7 +127,7 @@ pub struct NewMeta {
 
 params! {
     /// The params of `session/new`.
-    open NewParams {
+    star NewParams {
         /// The id of the new session; minted when left out. The store has it from the first event on.
         #[serde(skip_serializing_if = "Option::is_none")]
         session_id: Option<String>,
@@ -253,10 +267,10 @@ params! {
 
 params! {
     /// The params of `session/fork`.
-    open ForkParams {
+    star ForkParams {
         /// The session.
         session_id: String,
-        /// Checked to be absolute, and not used: a child has its source's. ACP requires it.
+        /// The child's working directory, an absolute path; the source's when left out. ACP requires it.
         #[serde(skip_serializing_if = "Option::is_none")]
         cwd: Option<String>,
         /// The instance that the caller means; another one is `SESSION_NOT_LIVE`.
@@ -266,6 +280,10 @@ params! {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<u64>")]
         boundary: Option<RawJson>,
+        /// A message instead of a boundary: the first event that holds it. The cut is the end of its turn, or that event
+        /// where it stands in no turn.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message_id: Option<String>,
         /// The id of the child; minted when left out.
         #[serde(skip_serializing_if = "Option::is_none")]
         child_session_id: Option<String>,
@@ -368,7 +386,7 @@ params! {
 
 params! {
     /// The params of `session/list`.
-    open ListParams {
+    star ListParams {
         /// Only sessions of that working directory.
         #[serde(skip_serializing_if = "Option::is_none")]
         cwd: Option<String>,
@@ -390,7 +408,7 @@ params! {
 
 params! {
     /// The params of `session/load`.
-    open LoadParams {
+    star LoadParams {
         /// The session.
         session_id: String,
         /// Checked to be absolute, and not used: the stored one stays. ACP requires it.
@@ -407,7 +425,7 @@ params! {
 
 params! {
     /// The params of `session/resume`.
-    open ResumeParams {
+    star ResumeParams {
         /// The session.
         session_id: String,
         /// Checked to be absolute, and not used: the stored one stays. ACP requires it.
@@ -445,7 +463,7 @@ params! {
 
 params! {
     /// The params of `session/close` and `session/delete`.
-    open EndParams {
+    star EndParams {
         /// The session.
         session_id: String,
     }

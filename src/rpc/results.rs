@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::greeting::{LimitsInfo, StoreInfo};
 use super::params::{InvariantsMode, Since};
 use super::raw::RawJson;
 use super::shapes::{EventSchema, MessageSchema, RequestHeader, SessionUpdate};
@@ -402,66 +401,6 @@ result! {
         pid: u32,
         /// Milliseconds since the Unix epoch.
         since: u64,
-    }
-}
-
-/// How something is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Index {
-    /// Not at all: there is no such method.
-    None,
-    /// In memory.
-    Memory,
-    /// By the summaries beside the logs; a log without one is read.
-    Summaries,
-}
-
-result! {
-    /// What the daemon finds sessions by.
-    IndexState {
-        /// For `session/list`.
-        list: Index,
-        /// For a search of what was said.
-        search: Index,
-    }
-}
-
-result! {
-    /// What waits at this moment. With a fixed clock nothing ever does.
-    Queues {
-        /// Work of storage, and histories on their way to the client, that requests or answers wait for.
-        jobs: u64,
-        /// Requests behind these that have not begun.
-        requests: u64,
-        /// Bytes of their lines.
-        request_bytes: u64,
-        /// Bytes of output that the client has not made room for.
-        output_bytes: u64,
-    }
-}
-
-result! {
-    /// The result of `sessiond/status`.
-    StatusResult {
-        /// This program's version.
-        version: String,
-        /// The wire protocol; raised with changes that a client must know of.
-        protocol: u32,
-        /// The format version of the logs.
-        format_version: u32,
-        /// Where sessions are kept.
-        store: StoreInfo,
-        /// What lines, events, sessions and pages may be.
-        limits: LimitsInfo,
-        /// Sessions live now.
-        live_sessions: u64,
-        /// Bytes of the events that they hold in memory; what forks share is counted once.
-        held_bytes: u64,
-        /// What waits.
-        queues: Queues,
-        /// What the daemon finds sessions by.
-        index: IndexState,
     }
 }
 

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::connection::{Notice, UPDATE};
 use super::error::Code;
-use super::greeting::InitializeResult;
+use super::greeting::{InitializeResult, StatusResult};
 use super::methods::PROTOCOL;
 use super::params::*;
 use super::results::*;

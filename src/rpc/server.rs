@@ -7,7 +7,7 @@ use jsonrpsee::core::server::{MethodCallback, Methods};
 use jsonrpsee::types::{Id, Params};
 
 use super::api::SessionApiServer;
-use super::connection::{Dialect, acp_params};
+use super::connection::unknown_greeting;
 use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
 use super::methods::{METHODS, append_direct, append_usual, is_status};
@@ -20,8 +20,8 @@ use super::service::{Apart, Call, Found, Next, Outlet, Service, Settings, Slot, 
 use super::storage::{JobResult, Storage, Ticket};
 use super::usual;
 use super::waiting::{Cancelled, Queue, RequestId, Undo, Waiting, Waits};
-use crate::json::{Json, Scratch, quote};
-use crate::log::SessionId;
+use crate::json::{Json, Scratch};
+use crate::log::{SessionId, did_you_mean, nearest};
 use crate::view::PARTS;
 
 /// A line beyond this may have grown the scan's buffers a lot.
@@ -259,7 +259,10 @@ impl Server {
         {
             return;
         }
-        let params = self.native_params(request);
+        let params = match service.connection.native_params(request) {
+            Ok(params) => params,
+            Err(error) => return self.refuse(request.id, &error),
+        };
         let params = params.as_deref().map_or(request.params, Json::from_verified);
         let names = named_sessions(request, params);
         if is_status(request) {
@@ -308,8 +311,8 @@ impl Server {
         let Some(MethodCallback::Sync(callback)) = self.methods.method(&method) else {
             return self.refuse(request.id, &unknown_method(&method));
         };
-        let odd = self.service.as_ref().and_then(|service| service.connection.odd_extension(request));
-        if let Some(error) = odd.or_else(|| list_for_object(&method, params)) {
+        let odd = list_for_object(&method, params).or_else(|| unknown_greeting(&method, params));
+        if let Some(error) = odd {
             return self.refuse(request.id, &error);
         }
         let waiting = if is_status(request) { self.queue.waits() } else { Waits::default() };
@@ -418,30 +421,6 @@ impl Server {
             write_error(out, id, error);
         }
     }
-
-    /// In the acp dialect: ACP's own params and, from `_meta.sessiond`, the native ones (PROTOCOL 2).
-    fn native_params(&self, request: &Request<'_>) -> Option<String> {
-        let dialect = self.service.as_ref().map_or(Dialect::Native, |service| service.connection.dialect);
-        let method = request.method.decode()?;
-        if dialect == Dialect::Native {
-            return None;
-        }
-        let own = acp_params(method.trim_start_matches('_'))?;
-        let mut members: Vec<(String, Json<'_>)> = Vec::new();
-        for (key, value) in request.params.members() {
-            let name = key.lossy();
-            if own.contains(&&*name) {
-                members.push((name.into_owned(), value));
-            } else if name == "_meta" {
-                let native = value.get("sessiond").into_iter().flat_map(Json::members);
-                let native = native.filter(|(key, _)| !own.iter().any(|name| key.is(name)));
-                members.extend(native.map(|(key, value)| (key.lossy().into_owned(), value)));
-            }
-        }
-        let members: Vec<_> =
-            members.iter().map(|(name, value)| format!("{}:{}", quote(name), value.text())).collect();
-        Some(format!("{{{}}}", members.join(",")))
-    }
 }
 
 fn is_append(request: &Request<'_>) -> bool {
@@ -503,6 +482,8 @@ fn unknown_method(method: &str) -> WireError {
             .text("method", &name)
             .text("reason", "no_model");
     }
-    let message = format!("there is no method {name:?}; initialize lists the methods");
-    WireError::new(Code::MethodNotFound, message).text("method", &name)
+    let near = nearest(method, METHODS);
+    let offer = did_you_mean(&near).unwrap_or_else(|| "initialize lists the methods".to_owned());
+    let message = format!("there is no method {name:?}; {offer}");
+    WireError::new(Code::MethodNotFound, message).text("method", &name).names("nearest", &near)
 }

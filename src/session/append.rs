@@ -3,7 +3,7 @@
 use super::history::{Limits, Relate, Vocabulary};
 use super::refusal::Refusal;
 use super::session::{Invariants, Moment, Session};
-use crate::json::{Checks, FaultAt, Json, JsonStr, Places, pointer_at, write_compact};
+use crate::json::{Checks, FaultAt, Json, JsonStr, Places, fit_pointer, pointer_at, write_compact};
 use crate::log::{Draft, EnvelopeError, Event, Offset, Seq};
 use crate::view::{message_id_missing, minted_id, same_data};
 
@@ -38,7 +38,7 @@ impl<'a> Lossy<'a> {
     #[cold]
     fn refusal(&self) -> Refusal {
         let pointer = format!("{}{}", self.member, pointer_at(self.value.text(), self.at.offset));
-        Refusal::LossyJson { kind: self.at.kind, pointer }
+        Refusal::LossyJson { kind: self.at.kind, pointer: fit_pointer(pointer) }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::view::{RelationError, ShapeError, SurfaceError};
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Refusal {
     /// No live session of that id.
-    #[error("session {0:?} is not live; load it if it is stored, else create it")]
+    #[error("session {0:?} is not live; open it if it is stored, else create it")]
     NotFound(String),
     /// The session was opened anew since.
     #[error("instance {instance:?} of session {id} is gone; read the session's current instance")]
@@ -59,7 +59,7 @@ pub enum Refusal {
         actual: Offset,
     },
     /// The payload would not survive a JSON round trip.
-    #[error("{kind} (at {pointer})")]
+    #[error("{kind} (at {})", beginning(.pointer))]
     LossyJson {
         /// What would be lost.
         kind: FaultKind,
@@ -115,6 +115,15 @@ pub enum Refusal {
         /// Why.
         cause: Box<Refusal>,
     },
+}
+
+/// So much of a client's text as a message may hold (PROTOCOL 5).
+fn beginning(text: &str) -> String {
+    const MOST: usize = 100;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
 }
 
 fn last_text(last: &Option<Seq>) -> String {

@@ -65,6 +65,8 @@ pub struct Fork<'a> {
     pub of: SnapshotOf<'a>,
     /// The child's id; minted when absent.
     pub child: Option<SessionId>,
+    /// The child's working directory; the parent's when absent.
+    pub cwd: Option<String>,
     /// The relations' mode; the parent's when absent.
     pub invariants: Option<Invariants>,
     /// Never stored; a child of an ephemeral session is ephemeral.
@@ -344,7 +346,7 @@ impl Store {
         let header = Header {
             id: child,
             created_at: moment.created_at(),
-            cwd,
+            cwd: fork.cwd.or(cwd),
             parent_session: Some(source.as_str().to_owned()),
             is_seeded: true,
             subagent: false,

@@ -6,7 +6,7 @@ use super::payload::{
     ERROR_CODE, PAYLOAD, Payload, Placed, SOURCE_CALL, SOURCE_CONTENT, Sought, TURN, TURN_STEP,
     TURN_STEP_CALL, TURN_STEP_MESSAGE_ERROR, message_group,
 };
-use crate::json::{Json, JsonStr, MAX_SAFE_INTEGER, Places};
+use crate::json::{Json, JsonStr, MAX_SAFE_INTEGER, Places, Type};
 use crate::log::{Draft, Event, Kind};
 
 /// The largest number of a turn.
@@ -22,17 +22,20 @@ pub enum Mark {
     Null,
     /// A number, as a double.
     Number(f64),
-    /// Absent, or of another kind: equal to nothing.
-    Other,
+    /// Absent: equal to nothing.
+    Missing,
+    /// Of another kind: equal to nothing.
+    Other(Type),
 }
 
 impl Mark {
     #[inline]
     fn of(value: Option<Json<'_>>) -> Self {
-        match value.map(|value| (value.as_f64(), value.text())) {
-            Some((Some(number), _)) => Self::Number(number),
-            Some((None, "null")) => Self::Null,
-            _ => Self::Other,
+        let Some(value) = value else { return Self::Missing };
+        match (value.as_f64(), value.kind()) {
+            (Some(number), _) => Self::Number(number),
+            (None, Type::Null) => Self::Null,
+            (None, kind) => Self::Other(kind),
         }
     }
 
@@ -41,6 +44,18 @@ impl Mark {
             (Self::Null, Self::Null) => true,
             (Self::Number(a), Self::Number(b)) => a == b,
             _ => false,
+        }
+    }
+
+    /// What an event gave in the place of a number, in words.
+    pub(super) fn as_given(self) -> String {
+        match self {
+            Self::Null | Self::Number(_) => self.to_string(),
+            Self::Missing => "none".to_owned(),
+            Self::Other(Type::String) => "a string".to_owned(),
+            Self::Other(Type::Array) => "an array".to_owned(),
+            Self::Other(Type::Object) => "an object".to_owned(),
+            Self::Other(_) => "a boolean".to_owned(),
         }
     }
 
@@ -63,7 +78,7 @@ impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => number.fmt(f),
-            Self::Null | Self::Other => f.write_str("null"),
+            Self::Null | Self::Missing | Self::Other(_) => f.write_str("null"),
         }
     }
 }
@@ -102,8 +117,8 @@ impl<'a> Fact<'a> {
     fn read(kind: Kind, payload: impl Payload<'a>, surface_op: Option<Json<'a>>) -> Self {
         let mut fact = Self {
             kind,
-            turn: Mark::Other,
-            step: Mark::Other,
+            turn: Mark::Missing,
+            step: Mark::Missing,
             replaces: kind.is_surface() && !surface_op.is_some_and(|op| op.is_str("append")),
             call: None,
             content: None,

@@ -69,6 +69,11 @@ pub fn message_id(kind: Kind, data: Json<'_>) -> Option<&str> {
     message_of(kind, data)?.get("id")?.as_str()?.plain()
 }
 
+/// Whether a committed event is the message of that id, in whatever spelling.
+pub fn holds_message(kind: Kind, data: Json<'_>, id: &str) -> bool {
+    message_of(kind, data).and_then(|message| message.get("id")).is_some_and(|own| own.is_str(id))
+}
+
 /// Whether a committed event's data is what this draft says: the same compact text, but for an id
 /// that was minted where the draft has none (PROTOCOL 3, `expectedSeq`).
 pub fn same_data(stored: Json<'_>, draft: &Draft<'_>) -> bool {

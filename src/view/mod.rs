@@ -20,7 +20,9 @@ mod view;
 pub use activity::Activity;
 pub use calls::{OddCall, OpenCall};
 pub use fact::{Fact, Mark};
-pub use message_id::{IdGap, MINTED_PREFIX, message_id, message_id_missing, minted_id, same_data};
+pub use message_id::{
+    IdGap, MINTED_PREFIX, holds_message, message_id, message_id_missing, minted_id, same_data,
+};
 pub use relations::{Broken, Open, RelationError, Relations};
 pub use repair::{Closer, Closers, closers, open_turn};
 pub use request::{

@@ -17,7 +17,7 @@ pub enum RelationError {
     #[error("turn/start while turn {0} is open; append its turn/end first")]
     TurnAlreadyOpen(Mark),
     /// INV_TURN_NUMBER
-    #[error("turn/start must name turn {expected}, not {got}")]
+    #[error("turn/start must name turn {expected}{}", instead(*.got))]
     #[allow(missing_docs)]
     TurnNumber { expected: f64, got: Mark },
     /// INV_TURN_END_MISMATCH
@@ -28,18 +28,18 @@ pub enum RelationError {
     #[error("turn/end while step {0} is open; append its step/end first")]
     TurnEndStepOpen(Mark),
     /// INV_STEP_WRONG_TURN
-    #[error("step/start names turn {got}, but the open turn is {open}")]
+    #[error("step/start names {}, but the open turn is {open}", named("turn", *.got))]
     #[allow(missing_docs)]
     StepWrongTurn { open: Mark, got: Mark },
     /// INV_STEP_ALREADY_OPEN
     #[error("step/start while step {0} is open; append its step/end first")]
     StepAlreadyOpen(Mark),
     /// INV_STEP_NUMBER
-    #[error("step/start must name step {expected}, not {got}")]
+    #[error("step/start must name step {expected}{}", instead(*.got))]
     #[allow(missing_docs)]
     StepNumber { expected: f64, got: Mark },
     /// INV_NOT_IN_OPEN_STEP
-    #[error("{what} names turn {turn}, step {step}, but open are turn {open_turn}, step {open_step}")]
+    #[error("{what} names {}, {}, but open are turn {open_turn}, step {open_step}", named("turn", *.turn), named("step", *.step))]
     #[allow(missing_docs)]
     NotInOpenStep { what: &'static str, turn: Mark, step: Mark, open_turn: Mark, open_step: Mark },
     /// INV_RESULT_WITHOUT_CALL
@@ -51,6 +51,24 @@ pub enum RelationError {
     /// INV_OUTSIDE_TURN
     #[error("{0} outside a turn; append a turn/start first")]
     OutsideTurn(&'static str),
+}
+
+/// What was given instead of a number that is due.
+fn instead(got: Mark) -> String {
+    match got {
+        Mark::Number(_) | Mark::Null => format!(", not {got}"),
+        Mark::Missing => ", and names none".to_owned(),
+        Mark::Other(_) => format!(" as a number, not as {}", got.as_given()),
+    }
+}
+
+/// What was given of a turn or step.
+fn named(what: &str, got: Mark) -> String {
+    match got {
+        Mark::Number(_) | Mark::Null => format!("{what} {got}"),
+        Mark::Missing => format!("no {what}"),
+        Mark::Other(_) => format!("a {what} that is {}", got.as_given()),
+    }
 }
 
 impl RelationError {

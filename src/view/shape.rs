@@ -56,8 +56,13 @@ pub enum ShapeError {
     /// The message's source has no kind.
     #[error("a message needs a source: an object with a non-empty string kind")]
     MessageSource(MessageAt),
+    /// The same, and its content is no array either: told at once, as who writes the one wrong mostly lacks the other.
+    #[error(
+        "a message's content must be an array of blocks, such as {{\"type\":\"text\",\"text\":…}}, and it needs a source: an object with a non-empty string kind"
+    )]
+    MessageContentAndSource(MessageAt),
     /// The message's content is no array.
-    #[error("a message's content must be an array of blocks")]
+    #[error("a message's content must be an array of blocks, such as {{\"type\":\"text\",\"text\":…}}")]
     MessageContent(MessageAt),
     /// An assistant's message that no model has made.
     #[error("an assistant's message needs a source of kind \"model\" with non-empty provider and model")]
@@ -74,9 +79,12 @@ pub enum ShapeError {
     /// A `turn/start` of another time.
     #[error("a turn/start no longer has a trigger; leave it out")]
     TurnStartTrigger,
-    /// A `turn/end` that is not exactly turn and reason.
+    /// A `turn/end` with more than turn and reason.
     #[error("a turn/end's data must hold turn and reason and nothing else")]
     TurnEndMembers,
+    /// A `turn/end` without one of them.
+    #[error("a turn/end's data needs a {0}: it holds {{turn, reason: {{kind, …}}}}")]
+    TurnEndMissing(&'static str),
     /// A `turn/end` whose turn does not count from 1.
     #[error("a turn/end's turn must be a safe integer, 1 or more")]
     TurnEndTurn,
@@ -125,7 +133,7 @@ impl ShapeError {
             Self::HeaderAdapterDefaults => "HEADER_EVENT_ADAPTER_DEFAULTS",
             Self::MessageMissing(_) | Self::MessageId(_) => "MESSAGE_NO_ID",
             Self::MessageRole(..) => "MESSAGE_ROLE",
-            Self::MessageSource(_) => "MESSAGE_SOURCE",
+            Self::MessageSource(_) | Self::MessageContentAndSource(_) => "MESSAGE_SOURCE",
             Self::MessageContent(_) => "MESSAGE_CONTENT",
             Self::ModelSource => "MESSAGE_MODEL_SOURCE",
             Self::ToolSource => "MESSAGE_TOOL_SOURCE",
@@ -133,6 +141,7 @@ impl ShapeError {
             Self::ToolCallId => "MESSAGE_TOOL_CALL_ID",
             Self::TurnStartTrigger
             | Self::TurnEndMembers
+            | Self::TurnEndMissing(_)
             | Self::TurnEndTurn
             | Self::TurnEndReason
             | Self::TurnEndReasonMembers
@@ -151,7 +160,7 @@ impl ShapeError {
             Self::MessageMissing(at) => return at.pointer(""),
             Self::MessageId(at) => return at.pointer("/id"),
             Self::MessageRole(at, _) => return at.pointer("/role"),
-            Self::MessageSource(at) => return at.pointer("/source"),
+            Self::MessageSource(at) | Self::MessageContentAndSource(at) => return at.pointer("/source"),
             Self::MessageContent(at) => return at.pointer("/content"),
             Self::RetiredType(..) => "/type",
             Self::HeaderFallback => "/data/reason",
@@ -163,8 +172,11 @@ impl ShapeError {
             Self::ToolCallId => "/data/message/content/0/toolCallId",
             Self::TurnStartTrigger => "/data/trigger",
             Self::TurnEndMembers => "/data",
-            Self::TurnEndTurn => "/data/turn",
-            Self::TurnEndReason | Self::TurnEndReasonMembers | Self::TurnEndLegacy(_) => "/data/reason",
+            Self::TurnEndTurn | Self::TurnEndMissing("turn") => "/data/turn",
+            Self::TurnEndMissing(_)
+            | Self::TurnEndReason
+            | Self::TurnEndReasonMembers
+            | Self::TurnEndLegacy(_) => "/data/reason",
         };
         fixed.to_owned()
     }
@@ -302,8 +314,11 @@ fn message<'a>(kind: Kind, payload: impl Payload<'a>, append: bool) -> Result<Op
         _ => return Err(ShapeError::MessageRole(at, "user")),
     }
     let [source_kind] = payload.fields(source, group, &SOURCE_KIND);
-    let source_kind = non_empty(source_kind).ok_or(ShapeError::MessageSource(at))?;
     let content = content.filter(|content| content.kind() == Type::Array);
+    let source_kind = non_empty(source_kind).ok_or(match content {
+        Some(_) => ShapeError::MessageSource(at),
+        None => ShapeError::MessageContentAndSource(at),
+    })?;
     let content = content.ok_or(ShapeError::MessageContent(at))?;
     if kind == Kind::AssistantMessage {
         let [provider, model] = payload.fields(source, group, &PROVIDER_MODEL);
@@ -349,7 +364,8 @@ fn turn_end(data: Json<'_>) -> Result<(), ShapeError> {
     let Fields { found: [turn, reason], others: false } = data.all_fields(&["turn", "reason"]) else {
         return Err(ShapeError::TurnEndMembers);
     };
-    let (Some(turn), Some(reason)) = (turn, reason) else { return Err(ShapeError::TurnEndMembers) };
+    let turn = turn.ok_or(ShapeError::TurnEndMissing("turn"))?;
+    let reason = reason.ok_or(ShapeError::TurnEndMissing("reason"))?;
     if turn.as_safe_int().is_none_or(|turn| turn < 1) {
         return Err(ShapeError::TurnEndTurn);
     }

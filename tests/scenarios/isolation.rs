@@ -313,7 +313,8 @@ fn a_panic_in_a_job_is_that_requests_alone() {
             daemon.ok("session/append", to("s", &note(0))); // something to sync
         }
         writeln!(plan.as_file(), "{plan_line}").unwrap();
-        let error = daemon.call(method, json!({"sessionId": "s"})).unwrap_err();
+        let params = if method == "session/list" { json!({}) } else { json!({"sessionId": "s"}) };
+        let error = daemon.call(method, params).unwrap_err();
         match method {
             // The events are kept, whatever became of the sync: they are written and synced again.
             // A close begins as a flush, and the session stays live.

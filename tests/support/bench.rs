@@ -198,6 +198,7 @@ impl Bench {
     ) -> Result<(String, u64), Refusal> {
         let boundary = Boundary { seq: boundary.map(|text| Json::parse(text).unwrap().0), on_open_turn };
         let command = Command::Fork(Fork {
+            cwd: None,
             of: SnapshotOf { session: id, instance, boundary },
             child: child.map(|id| SessionId::new(id).unwrap()),
             invariants: None,

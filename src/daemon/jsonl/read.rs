@@ -9,6 +9,7 @@ use crate::disk::catalogue::Catalogue;
 use crate::disk::damage::{Place, ReadError, TooLow, Verdict};
 use crate::disk::find::{FindError, OddPlace, Unsearched, check_place, find as find_log, is_absent, shown};
 use crate::disk::fs::{File, read_full};
+use crate::disk::lineage::lineage_loop;
 use crate::disk::list::{Artifact, Status as DiskStatus};
 use crate::disk::lock::{Holder, Lock, LockError};
 use crate::disk::paths::{Encoding, LogPath};
@@ -217,6 +218,7 @@ pub(super) fn load(
         mended: (closers > 0 || cut_bytes > 0).then_some(mended),
     };
     let mend = mend(&scan, history.log());
+    let lineage = lineage_loop(shared.fs.as_ref(), &scan.header);
     let notes =
         scan.torn.map(|torn| format!("{torn}; the first write saves them beside the log and cuts them off"));
     sweep(shared.fs.as_ref(), &path, file.as_ref());
@@ -226,7 +228,7 @@ pub(super) fn load(
     let header_line = first_line(file.as_ref(), path.encoding(), scan.header_bytes);
     let mut open =
         SessionFile::loaded(std::sync::Arc::clone(&shared.fs), path, writer, stored, mend, verbatim);
-    open.describe(header_line, notes.into_iter().collect());
+    open.describe(header_line, notes.into_iter().chain(lineage).collect());
     Ok((loaded(history), open))
 }
 
@@ -267,6 +269,7 @@ pub(super) fn inspect(
         .map_err(|error| unreadable(id, &error, limits))?;
     let mut problems: Vec<String> = Vec::new();
     problems.extend(check_place(&scan.header, id, &path).err().map(|odd| odd.to_string()));
+    problems.extend(lineage_loop(shared.fs.as_ref(), &scan.header));
     problems.extend(keeper.refused().map(str::to_owned));
     problems.extend(scan.problems.iter().map(ToString::to_string));
     let more = scan.problem_count.saturating_sub(scan.problems.len() as u64);

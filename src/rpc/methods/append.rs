@@ -1,7 +1,7 @@
 //! `session/append`, `session/append_batch`, `session/interrupt`.
 
 use crate::json::{Checks, Fields, Json, JsonStr, Type, escape_separators, quote_into};
-use crate::log::{Event, Offset, Seq};
+use crate::log::{Event, Offset, Seq, SessionId};
 use crate::rpc::connection::Notice;
 use crate::rpc::envelope::Request;
 use crate::rpc::error::{Code, WireError};
@@ -433,14 +433,21 @@ impl Service {
     /// A refusal; one of a session that is not live says whether it is stored.
     pub(super) fn refused(&mut self, refusal: Refusal) -> Stop {
         let Refusal::NotFound(id) = &refusal else { return refusal.into() };
-        let Ok(id) = crate::log::SessionId::new(id) else {
-            return WireError::from(refusal).fact("stored", false).into();
-        };
+        let Ok(id) = SessionId::new(id) else { return not_live(id, false).into() };
         match self.find_stored(&id, false) {
-            Ok(found) => WireError::from(refusal).fact("stored", found.is_some()).into(),
+            Ok(found) => not_live(id.as_str(), found.is_some()).into(),
             Err(stop) => stop,
         }
     }
+}
+
+/// A session that is not live, where that is needed, and what to do with it.
+fn not_live(id: &str, stored: bool) -> WireError {
+    let message = match stored {
+        true => format!("session {id:?} is stored and not live; open it with session/load or session/resume"),
+        false => format!("session {id:?} is neither live nor stored; create it with session/new"),
+    };
+    WireError::new(Code::SessionNotFound, message).text("sessionId", id).fact("stored", stored)
 }
 
 /// The last event, as results show it.

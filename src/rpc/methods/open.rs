@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
-use crate::json::{Type, quote};
-use crate::log::{HeaderError, HeaderMeta, SessionId};
+use crate::json::{Json, Type, quote};
+use crate::log::{HeaderError, HeaderMeta, Seq, SessionId};
 use crate::rpc::connection::Dialect;
 use crate::rpc::error::{Code, WireError};
+use crate::rpc::misfit::unknown_param;
 use crate::rpc::params::{ForkParams, InvariantsMode, LoadParams, NewParams, ReplayMode, ResumeParams};
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::{Face, Forked, Opened};
@@ -32,6 +33,9 @@ impl Service {
             Some(id) => id,
             None => self.mint()?,
         };
+        if let Some(parent) = &meta.parent_session {
+            self.check_lineage("meta.parentSession", &id, parent)?;
+        }
         let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
         let seed_length = meta.seed_length;
         let header = meta.into_header(id, moment.created_at(), false);
@@ -53,6 +57,11 @@ impl Service {
 
     pub(super) fn fork(&mut self, params: ForkParams) -> Answer<Face<Forked>> {
         self.require_cwd(params.cwd.as_deref())?;
+        check_header_texts(&HeaderMeta { cwd: params.cwd.clone(), ..HeaderMeta::default() })?;
+        if params.boundary.is_some() && params.message_id.is_some() {
+            let message = "boundary and messageId each say where to cut; give one of them";
+            return Err(bad_param("messageId", message).into());
+        }
         let child =
             params.child_session_id.as_deref().map(|id| session_id("childSessionId", id)).transpose()?;
         if let Some(child) = &child {
@@ -61,7 +70,13 @@ impl Service {
         if let Err(refusal) = self.store.instance(&params.session_id, params.instance_id.as_deref()) {
             return Err(self.refused(refusal));
         }
-        let boundary = params.boundary.as_ref().map(|raw| raw.verified().0);
+        if let Some(child) = &child {
+            self.check_lineage("childSessionId", child, &params.session_id)?;
+        }
+        let of_message = params.message_id.as_deref().map(|id| self.boundary_of(&params.session_id, id));
+        let of_message = of_message.transpose()?.map(|seq| seq.to_string());
+        let given = params.boundary.as_ref().map(|raw| raw.verified().0);
+        let boundary = of_message.as_deref().map(Json::from_verified).or(given);
         let of = SnapshotOf {
             session: &params.session_id,
             instance: params.instance_id.as_deref(),
@@ -73,8 +88,8 @@ impl Service {
             None if self.settings.ids.is_fixed() && self.store.snapshot(of).is_ok() => Some(self.mint()?),
             child => child,
         };
-        let command =
-            Command::Fork(Fork { of, child, invariants, ephemeral: params.ephemeral == Some(true) });
+        let ephemeral = params.ephemeral == Some(true);
+        let command = Command::Fork(Fork { of, child, cwd: params.cwd.clone(), invariants, ephemeral });
         let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
         let Outcome::Forked(id, cut) = self.store.execute(command, moment)? else {
             return Err(odd_outcome());
@@ -83,7 +98,7 @@ impl Service {
         self.publish_if(true, &id, parent);
         let opened = self.opened(self.store.session(id.as_str())?);
         self.created(&opened);
-        let forked = Forked::of(opened, cut.last().map(crate::log::Seq::get));
+        let forked = Forked::of(opened, cut.last().map(Seq::get));
         Ok(self.face(forked, |forked| vec![("sessionId", text(&forked.session_id))]))
     }
 
@@ -141,6 +156,31 @@ impl Service {
         }
     }
 
+    /// Where a fork from a message is cut.
+    fn boundary_of(&self, session: &str, message: &str) -> Result<Seq, WireError> {
+        let session = self.store.session(session)?;
+        session.boundary_of(message).ok_or_else(|| {
+            let id: String = message.chars().take(100).collect();
+            let last = session.next_seq().last().map_or_else(|| "null".to_owned(), |seq| seq.to_string());
+            let text =
+                format!("no event holds the message {id:?}; session/messages lists those of the surface");
+            WireError::new(Code::InvalidBoundary, text).text("messageId", &id).fact("lastSeq", last)
+        })
+    }
+
+    /// A new session is not its own ancestor, as far as the live sessions tell (PROTOCOL 9.11).
+    fn check_lineage(&self, field: &str, id: &SessionId, parent: &str) -> Result<(), WireError> {
+        /// So many ancestors are looked at.
+        const MOST: usize = 1_000;
+        let parent_of = |name: &&str| self.store.session(name).ok()?.header().parent_session.as_deref();
+        let mut ancestors = std::iter::successors(Some(parent), parent_of).take(MOST);
+        if !ancestors.any(|name| name == id.as_str()) {
+            return Ok(());
+        }
+        let message = format!("{field}: session {id} would be its own ancestor; choose another id or parent");
+        Err(bad_param(field, message))
+    }
+
     /// The id is neither live nor stored.
     fn check_unused(&mut self, id: &SessionId) -> Answer<()> {
         self.store.check_free(id)?;
@@ -195,9 +235,7 @@ fn read_meta(meta: Option<&RawJson>) -> Result<HeaderMeta, WireError> {
     HeaderMeta::parse(json).map_err(|error| {
         let field = format!("meta.{}", error.member());
         let message = match &error {
-            HeaderError::UnknownMember(_) => {
-                format!("there is no param {field:?}; known here are {}", HeaderMeta::MEMBERS.join(", "))
-            }
+            HeaderError::UnknownMember(name) => return unknown_param("meta.", name, &HeaderMeta::MEMBERS),
             error => format!("meta.{error}"),
         };
         bad_param(&field, message)

@@ -1,7 +1,7 @@
 //! Reads of a live session: events, messages, surface, request, info, snapshot.
 
 use crate::json::Json;
-use crate::log::{Event, Finder, Log, Offset, Run, Seq, TypeSet};
+use crate::log::{Event, Finder, Kind, Log, Offset, Run, Seq, TypeSet, did_you_mean, nearest};
 use crate::rpc::error::WireError;
 use crate::rpc::overlong::too_long;
 use crate::rpc::params::{
@@ -162,6 +162,9 @@ impl Service {
         let inherited = if params.own == Some(true) { session.inherited_event_count() } else { Offset::ZERO };
         let from = within(log, "fromSeq", params.from_seq, Offset::ZERO)?.max(inherited);
         let to = within(log, "toSeq", params.to_seq, log.len())?.max(from);
+        if let Some(types) = &params.types {
+            self.check_types(types, log)?;
+        }
         let types = params.types.as_ref().map(|types| TypeSet::new(types.iter().map(String::as_str)));
         let mut page = begin_response(&mut self.out, &mut self.call, &mut self.outlet, "events", size);
         let next = if params.reverse == Some(true) {
@@ -172,6 +175,28 @@ impl Service {
         page.finish();
         let events = RawJson::default(); // it is written
         Ok(EventsResult { events, next_seq: log.len().get(), next: next.map(Offset::get) })
+    }
+
+    /// Types to read are known, declared or in the log: a slip would find nothing, and nobody would say why.
+    fn check_types(&self, types: &[String], log: &Log) -> Result<(), WireError> {
+        let declared = |name: &str| self.store.vocabulary().declared().any(|(declared, _)| declared == name);
+        let held = |name: &str| {
+            let types = TypeSet::new([name]);
+            log.runs(Offset::ZERO, log.len()).any(|run| run.may_have(&types))
+        };
+        let is_odd = |name: &str| Kind::of(name) == Kind::Other && !declared(name) && !held(name);
+        let Some((index, name)) = types.iter().enumerate().find(|(_, name)| is_odd(name)) else {
+            return Ok(());
+        };
+        let field = format!("types[{index}]");
+        let mut known: Vec<&str> = Kind::known_names().collect();
+        known.extend(self.store.vocabulary().declared().map(|(name, _)| name));
+        let near = nearest(name, known);
+        let offer = did_you_mean(&near).unwrap_or_else(|| "leave it out".to_owned());
+        let name: String = name.chars().take(100).collect();
+        let message =
+            format!("{field}: the type {name:?} is not known, not declared and not in this log; {offer}");
+        Err(bad_param(&field, message).text("type", &name).fact("index", index).names("nearest", &near))
     }
 
     pub(super) fn messages(&mut self, params: MessagesParams) -> Answer<MessagesResult> {

@@ -1,8 +1,8 @@
 //! `sessiond/status`: how the daemon stands, at any time.
 
 use crate::rpc::envelope::Request;
+use crate::rpc::greeting::{Index, IndexState, Queues, StatusResult};
 use crate::rpc::params::StatusParams;
-use crate::rpc::results::{Index, IndexState, Queues, StatusResult};
 use crate::rpc::service::{Answer, Service};
 
 use super::PROTOCOL;

@@ -4,7 +4,7 @@ use jsonrpsee::Extensions;
 use jsonrpsee::core::RpcResult;
 
 use crate::rpc::api::SessionApiServer;
-use crate::rpc::greeting::InitializeResult;
+use crate::rpc::greeting::{InitializeResult, StatusResult};
 use crate::rpc::params::*;
 use crate::rpc::results::*;
 use crate::rpc::service::Slot;

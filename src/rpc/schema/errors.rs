@@ -60,6 +60,7 @@ fn fact(kind: FactKind) -> Value {
         FactKind::CountOrNull => {
             json!({ "type": ["integer", "null"], "minimum": 0, "maximum": MAX_SAFE_INTEGER })
         }
+        FactKind::Names => json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 }),
         FactKind::Flag => json!({ "type": "boolean" }),
         FactKind::Any => json!(true),
     }
