@@ -40,8 +40,8 @@ const MAX_POINTER: usize = 256;
 /// A pointer of at most 256 bytes: of one that is longer, the part that still is a pointer, to what the place lies in.
 pub fn fit_pointer(mut pointer: String) -> String {
     if pointer.len() > MAX_POINTER {
-        let end = pointer.bytes().take(MAX_POINTER + 1).enumerate().filter(|(_, byte)| *byte == b'/').last();
-        pointer.truncate(end.map_or(0, |(at, _)| at));
+        let end = pointer.bytes().take(MAX_POINTER + 1).rposition(|byte| byte == b'/');
+        pointer.truncate(end.unwrap_or(0));
     }
     pointer
 }
