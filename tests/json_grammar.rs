@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
-use sessiond::json::{FaultKind, Json, Scratch, Type};
+use sessiond::json::{FaultKind, Json, Scratch, Type, pointer_at};
 
 fn accepts(text: &str) -> bool {
     Json::parse(text).is_ok()
@@ -212,6 +212,66 @@ fn depth_costs_memory_but_no_stack() {
         }
     };
     small_stack.spawn(work).unwrap().join().unwrap();
+}
+
+/// Levels about as many as are known by all that is in them (16,384), and far more.
+#[test]
+fn a_text_is_json_or_not_at_any_depth() {
+    let mut scratch = Scratch::default();
+    for levels in [10_u32, 16_382, 16_383, 16_384, 16_385, 16_386, 40_000] {
+        let open: String = (0..levels).map(|n| if n % 3 == 0 { "[0," } else { "{\"a\":1,\"b\":" }).collect();
+        let shut: String = (0..levels).rev().map(|n| if n % 3 == 0 { ",2]" } else { ",\"c\":{}}" }).collect();
+        let text = format!("{open}null{shut}");
+        let (value, checks) = scratch.scan(&text).unwrap();
+        assert_eq!((value.text(), checks.fault, checks.loose), (&*text, None, false), "{levels}");
+        // What closes an object holds a level more.
+        assert_eq!(checks.depth, if levels % 3 == 1 { levels } else { levels + 1 }, "{levels}");
+        assert_eq!(Json::parse(&text).unwrap().1, checks);
+        let inner = open.len() + 4;
+        let innermost = inner + if levels % 3 == 1 { 2 } else { 7 };
+        let shut_as_other = if levels % 3 == 1 { "}" } else { "]" };
+        for (at, with) in [
+            (inner, "}"),
+            (inner, "]"),
+            (innermost, shut_as_other),
+            (text.len() - 1, "}"),
+            (text.len() - 1, ""),
+        ] {
+            let mut broken = text.clone();
+            broken.replace_range(at..at + 1, with);
+            assert!(!accepts(&broken), "{levels}: {with:?} at {at}");
+        }
+        for closed in ["[]", "{}", "[[]]", "{\"a\":[]}"] {
+            let flat = text.replace("null", closed);
+            let more = 1 + u32::from(closed.len() > 2);
+            assert_eq!(Json::parse(&flat).unwrap().1.depth, levels + more, "{levels} {closed}");
+        }
+    }
+    assert_walks_alike("{\"small\":[1,2]}", &mut scratch);
+}
+
+#[test]
+fn keys_are_compared_in_all_levels_that_may_be_kept() {
+    let text = |levels| nest("[", r#"{"a":1,"a":2}"#, "]", levels);
+    for levels in [1, 10_010, 16_000] {
+        let (_, checks) =
+            Json::parse(&text(levels)).map(|(value, checks)| (value.text().len(), checks)).unwrap();
+        assert!(checks.fault.is_some(), "{levels}");
+    }
+    // Those around what is far inside, too.
+    let text = format!(r#"{{"a":{},"a":0}}"#, nest("[", "", "]", 100_000));
+    assert_eq!(Json::parse(&text).unwrap().1.fault.map(|fault| fault.offset), Some(text.len() - 6));
+}
+
+#[test]
+fn a_place_far_inside_is_told_by_its_outer_levels() {
+    let outer = nest("[", "", "", 100_000) + "-0" + &"]".repeat(100_000);
+    assert_eq!(pointer_at(&outer, 100_000), "/0".repeat(128));
+    let behind = format!(
+        r#"{{"a":{},"b":[1,-0]}}"#,
+        nest("[{\"x\":1,\"y\":", "1,2", "}]", 50_000).replace("1,2", "12")
+    );
+    assert_eq!(pointer_at(&behind, behind.len() - 4), "/b/1");
 }
 
 /// The shortest of three runs, so that a busy machine does not decide.

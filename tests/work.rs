@@ -104,6 +104,22 @@ fn no_request_allocates_more_the_more_others_wait_or_are_live() {
     judge("allocations", (FEW, &few), (10 * FEW, &many), (8, 0));
 }
 
+/// A scan takes memory for what it must know of the levels around a place; at a depth that is refused anyway that is little.
+#[test]
+fn a_deep_line_takes_less_memory_than_its_text() {
+    for (open, shut) in [("[", "]"), ("{\"\":", "}"), ("[{\"k\":", "}]")] {
+        let levels = (8 << 20) / open.len();
+        for text in [open.repeat(levels), format!("{}0{}", open.repeat(levels), shut.repeat(levels))] {
+            let region = Region::new(ALLOCATOR);
+            let depth = sessiond::json::Json::parse(&text).map(|(_, checks)| checks.depth as usize);
+            let taken = region.change().bytes_allocated;
+            assert_eq!(depth.is_ok(), text.ends_with(shut), "{open}");
+            assert!(depth.is_err() || depth.is_ok_and(|depth| depth >= levels));
+            assert!(taken < text.len() / 4, "{taken} bytes for {}", text.len());
+        }
+    }
+}
+
 /// Everything between its call and its return is counted by callgrind, and nothing else.
 #[inline(never)]
 fn counted_by_callgrind(run: &mut dyn FnMut()) {

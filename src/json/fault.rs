@@ -55,13 +55,18 @@ pub fn pointer_at(text: &str, offset: usize) -> String {
         Object(&'a str),
     }
     let bytes = text.as_bytes();
+    // Of the open containers those that a pointer can show: each adds a byte at least. Beyond them only their number.
     let mut path: Vec<Level<'_>> = Vec::new();
+    let mut beyond = 0_usize;
     let mut at = 0;
     let mut key_next = false;
     while let Some(&byte) = bytes.get(at) {
         let token = at;
         at += 1;
         match byte {
+            b'{' | b'[' if path.len() > MAX_POINTER => beyond += 1,
+            b'}' | b']' if beyond > 0 => beyond -= 1,
+            b',' if beyond > 0 => {}
             b'{' => {
                 path.push(Level::Object("\"\""));
                 key_next = true;
@@ -76,7 +81,7 @@ pub fn pointer_at(text: &str, offset: usize) -> String {
             },
             b'"' => {
                 at = string_end(bytes, at).at;
-                if key_next {
+                if key_next && beyond == 0 {
                     if let (Some(Level::Object(key)), Some(name)) = (path.last_mut(), text.get(token..at)) {
                         *key = name;
                     }

@@ -13,6 +13,7 @@ mod fault;
 mod fields;
 mod form;
 mod lanes;
+mod nesting;
 mod outline;
 mod places;
 mod prefix;

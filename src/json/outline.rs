@@ -90,7 +90,7 @@ impl Entry {
 #[derive(Default)]
 pub(super) struct Outline {
     entries: Vec<Entry>,
-    /// There were more values than are noted: what was noted is of no use.
+    /// There were more values than are noted, or deeper ones: what was noted is of no use.
     full: bool,
 }
 
@@ -127,6 +127,13 @@ impl Outline {
             self.entries.reserve(64);
         }
         !self.full
+    }
+
+    /// Notes no more: the text is to be read without an outline.
+    #[cold]
+    pub(super) fn give_up(&mut self) -> Refused {
+        self.full = true;
+        Refused
     }
 
     /// Notes these values behind what is noted; where the first is.
@@ -200,7 +207,7 @@ impl Outline {
         })
     }
 
-    /// Whether there were more values than are noted.
+    /// Whether there were more values than are noted, or deeper ones.
     pub(super) fn is_full(&self) -> bool {
         self.full
     }

@@ -8,6 +8,7 @@
 use super::compact::has_separator;
 use super::fault::{FaultAt, FaultKind, SyntaxError};
 use super::form::{Forms, Kin};
+use super::nesting::{ARRAY, FAR, Frame, Nesting, OUTSIDE};
 use super::outline::{Entry, Escapes, KeySpan, Outline};
 use super::places::{Parts, Places};
 use super::string::JsonStr;
@@ -17,7 +18,8 @@ use super::token::{Cursor, Refused, print};
 /// What a scanned value needs before it may be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checks {
-    /// The first `-0`, number beyond a double's range or duplicate key, as far as the scan saw it.
+    /// The first `-0`, number beyond a double's range or duplicate key, as far as the scan saw it. Keys more than 16,384
+    /// levels inside are not compared.
     pub fault: Option<FaultAt>,
     /// Holds white space between tokens, or a raw U+0085, U+2028 or U+2029.
     pub loose: bool,
@@ -30,8 +32,7 @@ pub struct Checks {
 /// Buffers that scans reuse, so that a scan allocates nothing in the steady state.
 #[derive(Default)]
 pub struct Scratch {
-    /// The containers around the innermost open one, and the place around them all.
-    frames: Vec<Frame>,
+    frames: Nesting,
     /// The keys of the open objects, where there is no outline to find them in.
     keys: Vec<KeySpan>,
     outline: Outline,
@@ -48,9 +49,7 @@ impl Scratch {
     /// Gives back memory that one extreme text has claimed.
     pub fn trim(&mut self) {
         const KEEP: usize = 1 << 14;
-        if self.frames.capacity() > KEEP {
-            self.frames = Vec::new();
-        }
+        self.frames.trim();
         if self.keys.capacity() > KEEP {
             self.keys = Vec::new();
         }
@@ -138,23 +137,6 @@ impl Scratch {
     }
 }
 
-/// An open container, or the place around all.
-#[derive(Clone, Copy)]
-struct Frame {
-    /// Where what is in it begins: in the outline, or else its keys among those of all open objects.
-    inside: u32,
-    /// How many keys an object has so far, or [`ARRAY`] or [`OUTSIDE`].
-    keys: u32,
-    /// A bit for each of its keys, by their prints: two equal keys have one bit.
-    bits: u64,
-}
-
-impl Frame {
-    const AROUND: Self = Self { inside: 0, keys: OUTSIDE, bits: 0 };
-}
-
-const ARRAY: u32 = u32::MAX;
-const OUTSIDE: u32 = u32::MAX - 1;
 /// Up to this many keys are compared pairwise; larger objects are sorted once, at their end.
 const PAIRWISE_KEYS: usize = 24;
 /// A number times this has its differences in the high bits (2^64 over the golden ratio).
@@ -228,7 +210,7 @@ impl<'a, 's> Scanner<'a, 's> {
                     b'{' | b'[' => {
                         at.pos += 1;
                         if !at.accept_spaced(first + 2) {
-                            self.scratch.frames.push(frame);
+                            self.open::<OUTLINE>(frame)?;
                             self.depth = self.depth.max(self.scratch.frames.len() as u32);
                             if OUTLINE {
                                 self.scratch.outline.push(Entry::new(key, start, start, escapes))?;
@@ -275,16 +257,33 @@ impl<'a, 's> Scanner<'a, 's> {
                 if OUTLINE {
                     self.scratch.outline.close(frame.inside, at.pos);
                 }
-                frame = self.scratch.frames.pop().unwrap_or(Frame::AROUND);
+                frame = self.scratch.frames.pop();
             }
         }
+    }
+
+    /// Goes into a container in that frame. One that is far inside ends an outline, as too many values do.
+    #[inline(always)]
+    fn open<const OUTLINE: bool>(&mut self, around: Frame) -> Result<(), Refused> {
+        if !self.scratch.frames.push(around) {
+            if OUTLINE {
+                return Err(self.scratch.outline.give_up());
+            }
+            self.scratch.frames.push_far(around.keys == ARRAY);
+        }
+        Ok(())
     }
 
     /// The frame of a container that begins here.
     #[inline(always)]
     fn frame<const OUTLINE: bool>(&self, open: u8) -> Frame {
         let inside = if OUTLINE { self.scratch.outline.next() } else { self.scratch.keys.len() as u32 };
-        Frame { inside, keys: if open == b'[' { ARRAY } else { 0 }, bits: 0 }
+        let keys = match open {
+            b'[' => ARRAY,
+            _ if !OUTLINE && self.scratch.frames.is_deep() => FAR,
+            _ => 0,
+        };
+        Frame { inside, keys, bits: 0 }
     }
 
     /// An empty container nests as deep as one with a scalar in it.
@@ -323,6 +322,9 @@ impl<'a, 's> Scanner<'a, 's> {
     /// Notes a key of the innermost object.
     #[inline(always)]
     fn note_key<const OUTLINE: bool>(&mut self, print: u64, key: KeySpan, object: &mut Frame) {
+        if !OUTLINE && object.keys == FAR {
+            return;
+        }
         let bit = 1 << (print.wrapping_mul(SPREAD) >> (u64::BITS - 6));
         if object.bits & bit != 0 {
             self.compare_keys::<OUTLINE>(key, object);
@@ -364,6 +366,9 @@ impl<'a, 's> Scanner<'a, 's> {
 
     #[inline]
     fn close_keys<const OUTLINE: bool>(&mut self, object: &Frame) {
+        if !OUTLINE && object.keys == FAR {
+            return;
+        }
         if object.keys as usize > PAIRWISE_KEYS {
             self.compare_many_keys::<OUTLINE>(object);
         }
