@@ -12,6 +12,7 @@ use std::alloc::System;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use work_support::crowd::Crowd;
@@ -19,6 +20,12 @@ use work_support::{Bench, Meter};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Allocations of all threads are counted: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 const SMALL: u64 = 1_000;
 /// So many waiting requests and live sessions, and ten times as many.
@@ -88,6 +95,7 @@ fn allocations(size: u64) -> Counts {
 
 #[test]
 fn no_request_allocates_more_the_longer_the_log_is() {
+    let _alone = alone();
     let (small, large) = (allocations(SMALL), allocations(100 * SMALL));
     judge("allocations", (SMALL, &small), (100 * SMALL, &large), (8, 0));
 }
@@ -100,6 +108,7 @@ fn allocations_in_a_crowd(size: u64) -> Counts {
 
 #[test]
 fn no_request_allocates_more_the_more_others_wait_or_are_live() {
+    let _alone = alone();
     let (few, many) = (allocations_in_a_crowd(FEW), allocations_in_a_crowd(10 * FEW));
     judge("allocations", (FEW, &few), (10 * FEW, &many), (8, 0));
 }
@@ -107,6 +116,7 @@ fn no_request_allocates_more_the_more_others_wait_or_are_live() {
 /// A scan takes memory for what it must know of the levels around a place; at a depth that is refused anyway that is little.
 #[test]
 fn a_deep_line_takes_less_memory_than_its_text() {
+    let _alone = alone();
     for (open, shut) in [("[", "]"), ("{\"\":", "}"), ("[{\"k\":", "}]")] {
         let levels = (8 << 20) / open.len();
         for text in [open.repeat(levels), format!("{}0{}", open.repeat(levels), shut.repeat(levels))] {

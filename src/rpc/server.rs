@@ -19,7 +19,7 @@ use super::response::{RESULT, begin_response, write_error, write_response};
 use super::service::{Apart, Call, Found, Next, Outlet, Service, Settings, Slot, WayOut};
 use super::storage::{JobResult, Storage, Ticket};
 use super::usual;
-use super::waiting::{Cancelled, Queue, RequestId, Undo, Waiting, Waits};
+use super::waiting::{Queue, RequestId, Undo, Waiting, Waits};
 use crate::json::{Json, Scratch};
 use crate::log::{SessionId, did_you_mean, nearest};
 use crate::view::PARTS;
@@ -394,23 +394,7 @@ impl Server {
         let method = notification.method.lossy();
         if method == "$/cancel_request" {
             let Some(id) = notification.params.get("requestId") else { return };
-            // Its id as it came: another spelling of it may have cancelled it.
-            let own: Box<str> = match self.queue.cancel(&RequestId::of(id)) {
-                Some(Cancelled::Told(ticket)) => {
-                    let Some(streaming) = self.streams.cancel(ticket) else { return };
-                    if streaming.opened {
-                        self.let_go(&streaming.session, false);
-                    }
-                    streaming.id
-                }
-                Some(Cancelled::Line(line)) => {
-                    let own = Json::parse(&line).ok().and_then(|(request, _)| request.get("id"));
-                    own.unwrap_or(id).text().into()
-                }
-                None => return,
-            };
-            let cancelled = WireError::new(Code::RequestCancelled, "cancelled by the client");
-            self.refuse(&own, &cancelled);
+            self.cancel(id);
         } else if METHODS.contains(&method.trim_start_matches('_')) {
             tracing::warn!(method = %method, "not run: a request needs an id");
         }

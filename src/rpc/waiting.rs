@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
+use super::error::{Code, WireError};
 use super::order::{Order, Place};
+use super::server::Server;
 use super::service::Found;
 use super::storage::Ticket;
 use crate::json::Json;
@@ -324,5 +326,28 @@ impl Waiting {
             Self::Hold { undo: Undo::Close(id) | Undo::Retract(id, _), .. } => Some(id),
             _ => None,
         }
+    }
+}
+
+impl Server {
+    /// Takes the request of that id back, if it waits and has done nothing.
+    pub(super) fn cancel(&mut self, id: Json<'_>) {
+        // Its id as it came: another spelling of it may have cancelled it.
+        let own: Box<str> = match self.queue.cancel(&RequestId::of(id)) {
+            Some(Cancelled::Told(ticket)) => {
+                let Some(streaming) = self.streams.cancel(ticket) else { return };
+                if streaming.opened {
+                    self.let_go(&streaming.session, false);
+                }
+                streaming.id
+            }
+            Some(Cancelled::Line(line)) => {
+                let own = Json::parse(&line).ok().and_then(|(request, _)| request.get("id"));
+                own.unwrap_or(id).text().into()
+            }
+            None => return,
+        };
+        let cancelled = WireError::new(Code::RequestCancelled, "cancelled by the client");
+        self.refuse(&own, &cancelled);
     }
 }
