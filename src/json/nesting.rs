@@ -50,10 +50,10 @@ impl Nesting {
         self.far = Vec::new();
     }
 
-    /// How many there are.
+    /// How many there are; with `NEAR_ONLY` none of them is far inside.
     #[inline(always)]
-    pub(super) fn len(&self) -> usize {
-        self.near.len() + self.far_len
+    pub(super) fn len<const NEAR_ONLY: bool>(&self) -> usize {
+        if NEAR_ONLY { self.near.len() } else { self.near.len() + self.far_len }
     }
 
     /// Whether a further one is far inside.
@@ -95,11 +95,11 @@ impl Nesting {
 
     /// The innermost of them.
     #[inline(always)]
-    pub(super) fn pop(&mut self) -> Frame {
-        match self.far_len {
-            0 => self.near.pop().unwrap_or(Frame::AROUND),
-            _ => self.pop_far(),
+    pub(super) fn pop<const NEAR_ONLY: bool>(&mut self) -> Frame {
+        if !NEAR_ONLY && self.far_len > 0 {
+            return self.pop_far();
         }
+        self.near.pop().unwrap_or(Frame::AROUND)
     }
 
     #[cold]

@@ -211,7 +211,7 @@ impl<'a, 's> Scanner<'a, 's> {
                         at.pos += 1;
                         if !at.accept_spaced(first + 2) {
                             self.open::<OUTLINE>(frame)?;
-                            self.depth = self.depth.max(self.scratch.frames.len() as u32);
+                            self.depth = self.depth.max(self.scratch.frames.len::<OUTLINE>() as u32);
                             if OUTLINE {
                                 self.scratch.outline.push(Entry::new(key, start, start, escapes))?;
                             }
@@ -219,7 +219,7 @@ impl<'a, 's> Scanner<'a, 's> {
                             key = self.next_key::<OUTLINE>(at, &mut frame)?;
                             continue 'value;
                         }
-                        self.note_leaf();
+                        self.note_leaf::<OUTLINE>();
                     }
                     b'-' | b'0'..=b'9' => {
                         if at.number()? {
@@ -257,7 +257,7 @@ impl<'a, 's> Scanner<'a, 's> {
                 if OUTLINE {
                     self.scratch.outline.close(frame.inside, at.pos);
                 }
-                frame = self.scratch.frames.pop();
+                frame = self.scratch.frames.pop::<OUTLINE>();
             }
         }
     }
@@ -288,8 +288,8 @@ impl<'a, 's> Scanner<'a, 's> {
 
     /// An empty container nests as deep as one with a scalar in it.
     #[inline(always)]
-    fn note_leaf(&mut self) {
-        self.depth = self.depth.max(self.scratch.frames.len() as u32 + 1);
+    fn note_leaf<const OUTLINE: bool>(&mut self) {
+        self.depth = self.depth.max(self.scratch.frames.len::<OUTLINE>() as u32 + 1);
     }
 
     /// Takes the key and the colon before an object's next value; an array's has none.
