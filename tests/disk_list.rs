@@ -21,7 +21,7 @@ use sessiond::disk::lock::{Holder, Lock, LockError};
 use sessiond::disk::os::OsFs;
 use sessiond::disk::paths::{Encoding, LogPath, segment_units, session_segment_units};
 use sessiond::disk::salvage::save_cut;
-use sessiond::disk::summary::{Facts, write_summary};
+use sessiond::disk::summary::Facts;
 use sessiond::disk::zstd::FrameEncoder;
 use sessiond::log::{Offset, SessionId, header_line, parse_header_line};
 
@@ -221,14 +221,29 @@ fn a_summary_saves_the_reading_and_never_misleads() {
     let size = std::fs::metadata(store.dir.path().join(path.log())).unwrap().len();
     let line = header("s", Some("/p")).trim_end().to_owned();
     let told = Facts { events: Offset::new(9).unwrap(), title: Some("told".to_owned()), ..Facts::default() };
-    write_summary(store.fs.as_ref(), &path, &line, size, &told).unwrap();
+    store.summarise(&path, &line, size, &told);
     assert_eq!(store.list()[0].facts, told);
     // Another size, another header, or damage: the log is read.
-    write_summary(store.fs.as_ref(), &path, &line, size + 1, &told).unwrap();
+    store.summarise(&path, &line, size - 1, &told);
     assert_eq!(store.list()[0].facts.events.get(), 4);
-    write_summary(store.fs.as_ref(), &path, &line.replace("\"s\"", "\"t\""), size, &told).unwrap();
+    store.summarise(&path, &line.replace("\"s\"", "\"t\""), size, &told);
     assert_eq!(store.list()[0].facts.events.get(), 4);
-    store.put("--p--/s/session.summary.json", "{\"size\":");
+    let summary = "--p--/s/session.summary.json";
+    store.put(summary, "{\"size\":");
+    assert_eq!(store.list()[0].facts.events.get(), 4);
+    // A summary that was changed, and a log that was changed in place under a sound one.
+    store.summarise(&path, &line, size, &told);
+    let sound = std::fs::read_to_string(store.dir.path().join(summary)).unwrap();
+    for (was, is) in [("\"events\":9", "\"events\":0"), ("told", "tald"), ("\"version\":2,", "")] {
+        store.put(summary, sound.replacen(was, is, 1));
+        assert_eq!(store.list()[0].facts.events.get(), 4, "{was}");
+    }
+    store.put(summary, &sound);
+    assert_eq!(store.list()[0].facts, told);
+    store.put(path.log().to_str().unwrap(), header("s", Some("/p")) + &rows().replace("planb", "planc"));
+    assert_eq!(store.list()[0].facts.title.as_deref(), Some("planc"));
+    // Its log holds more than a header line, so a summary that knows no event is none.
+    store.summarise(&path, &line, size, &Facts::default());
     assert_eq!(store.list()[0].facts.events.get(), 4);
     assert_eq!(store.files().len(), 4, "{:?}", store.files());
     // The header that the daemon writes is the line that is compared.
@@ -261,7 +276,7 @@ fn deletion_takes_its_own_files_and_nothing_else() {
     store.session("other", "/p");
     let dir = path.session_dir();
     let fs = store.fs.as_ref();
-    write_summary(fs, &path, "{}", 1, &Facts::default()).unwrap();
+    store.summarise(&path, "{}", 1, &Facts::default());
     let log = fs.open_read(&path.log()).unwrap();
     let first = save_cut(&store.fs, &path.log(), log.as_ref(), 100, 120).unwrap();
     assert_eq!(first, dir.join("session.jsonl.cut-100"));
@@ -389,7 +404,8 @@ fn ten_thousand_sessions() {
         let path = store.session(&format!("session-{at}"), &format!("/p/{}", at % 50));
         let line = header(&format!("session-{at}"), Some(&format!("/p/{}", at % 50)));
         let size = std::fs::metadata(store.dir.path().join(path.log())).unwrap().len();
-        write_summary(store.fs.as_ref(), &path, line.trim_end(), size, &Facts::default()).unwrap();
+        let facts = Facts { events: Offset::new(4).unwrap(), ..Facts::default() };
+        store.summarise(&path, line.trim_end(), size, &facts);
     }
     let mut catalogue = Catalogue::default();
     for _ in 0..3 {

@@ -17,11 +17,14 @@ fn revision(meta: &Metadata) -> Revision {
     (meta.dev, meta.ino, meta.len, meta.mtime_ns, meta.ctime_ns)
 }
 
+/// Why a load refuses a log: what that means, FORMAT's class, and what is wrong.
+pub type Failure = (Verdict, &'static str, String);
+
 /// What reading a log has shown.
 #[derive(Clone, Debug)]
 struct Read {
     facts: Facts,
-    failure: Option<(Verdict, &'static str, String)>,
+    failure: Option<Failure>,
     /// What a load would lose, as [`Scan::loss`](super::read::Scan::loss) says.
     loss: Option<String>,
 }
@@ -32,6 +35,8 @@ pub struct Catalogue {
     /// A log with a longer event is over a limit.
     max_event_bytes: u64,
     known: HashMap<Revision, Read>,
+    /// Logs that others have read and refused since the last list.
+    refused: HashMap<Revision, Failure>,
 }
 
 /// One stored session and what a list shows of it.
@@ -55,7 +60,12 @@ pub struct Listing {
 impl Default for Catalogue {
     /// One that holds events to no limit.
     fn default() -> Self {
-        Self { limits: ReadLimits::default(), max_event_bytes: u64::MAX, known: HashMap::new() }
+        Self {
+            limits: ReadLimits::default(),
+            max_event_bytes: u64::MAX,
+            known: HashMap::new(),
+            refused: HashMap::new(),
+        }
     }
 }
 
@@ -64,7 +74,16 @@ impl Catalogue {
     #[must_use]
     pub fn for_events(max_event_bytes: usize) -> Self {
         let limits = ReadLimits::for_events(max_event_bytes);
-        Self { limits, max_event_bytes: max_event_bytes as u64, known: HashMap::new() }
+        Self { limits, max_event_bytes: max_event_bytes as u64, ..Self::default() }
+    }
+
+    /// Notes that the whole log of these facts was read and refused: until it changes no summary says otherwise.
+    pub fn refuse(&mut self, meta: &Metadata, failure: Failure) {
+        let revision = revision(meta);
+        match self.known.get_mut(&revision) {
+            Some(read) => read.failure = read.failure.take().or(Some(failure)),
+            None => drop(self.refused.insert(revision, failure)),
+        }
     }
 
     /// Lists the sessions of a store.
@@ -83,15 +102,14 @@ impl Catalogue {
                 sessions.push(Listed { artifact, facts });
             }
         }
+        self.refused.clear(); // those that are there are known by now
         Ok(Listing { sessions, skipped })
     }
 
     /// Says what a load will say of a log with events over the limit.
-    fn judge(&self, artifact: &mut Artifact, longest: Option<u64>) {
+    fn judge(&self, artifact: &mut Artifact, longest: u64) {
         let max = self.max_event_bytes;
-        if let (Status::Ok | Status::Damaged, Some(longest)) =
-            (artifact.status, longest.filter(|longest| *longest > max))
-        {
+        if matches!(artifact.status, Status::Ok | Status::Damaged) && longest > max {
             let verdict = Verdict::Limit(TooLow { limit: "maxEventBytes", max });
             let reason = format!(
                 "it holds an event of {longest} bytes, more than {max}: start the daemon with a larger --max-event-bytes"
@@ -117,9 +135,11 @@ impl Catalogue {
             self.known.insert(revision, read);
             return Some(facts);
         }
-        // An older summary does not tell how long events are; none of a short log is over the limit.
-        let tells = |facts: &Facts| facts.longest.is_some() || meta.len <= self.max_event_bytes;
-        if let Some(facts) = read_summary(fs, log, &artifact.header_line, meta.len).filter(tells) {
+        let refused = self.refused.remove(&revision);
+        let tail = artifact.tail.filter(|_| refused.is_none());
+        if let Some(facts) =
+            tail.and_then(|tail| read_summary(fs, log, &artifact.header_line, meta.len, tail))
+        {
             return Some(facts);
         }
         let mut sink = FactsSink::default();
@@ -134,7 +154,8 @@ impl Catalogue {
             Ok(scan) => {
                 let failure = scan
                     .failure()
-                    .map(|problem| (problem.damage.verdict(), problem.class(), problem.to_string()));
+                    .map(|problem| (problem.damage.verdict(), problem.class(), problem.to_string()))
+                    .or(refused);
                 let read = Read { facts: sink.facts(), failure, loss: scan.loss() };
                 let facts = read.show(artifact);
                 self.known.insert(revision, read);

@@ -14,6 +14,7 @@ use super::fs::{DirEntry, File, FileKind, FileSystem, Metadata, what_helps};
 use super::paths::{Encoding, LogPath, segment_units};
 use super::read_plain::read_header_line;
 use super::read_zstd::header_frame;
+use super::summary::tail_of;
 use super::zstd::{FrameDecoder, Frames};
 use crate::log::{Header, HeaderLineError, HeaderLineFault, Offset, SessionId, parse_header_line};
 
@@ -46,6 +47,8 @@ pub struct Artifact {
     pub header: Option<Header>,
     /// The header line as it stands there, without its line end.
     pub header_line: String,
+    /// A checksum of its last bytes; none where no summary is made for such a log.
+    pub(super) tail: Option<u64>,
     /// Events that came from the parent.
     pub inherited: Offset,
     /// Facts of the file, its size among them; none when it could not be opened.
@@ -167,6 +170,9 @@ impl Walker<'_> {
             Ok((file, meta)) => {
                 artifact.meta = Some(meta);
                 self.header(&mut artifact, file.as_ref(), meta.len, &log);
+                if log.encoding() == Encoding::Plain {
+                    artifact.tail = tail_of(file.as_ref(), meta.len).ok();
+                }
                 artifact.log = Some(log);
             }
             Err(error) if is_absent(&error) => return None,
@@ -242,6 +248,7 @@ impl Artifact {
             log: None,
             header: None,
             header_line: String::new(),
+            tail: None,
             inherited: Offset::ZERO,
             meta: None,
             status: Status::Ok,

@@ -170,8 +170,8 @@ impl SessionFile {
     }
 
     /// The open log.
-    pub fn file(&self) -> &dyn super::fs::File {
-        self.writer.file().as_ref()
+    pub fn file(&self) -> &Arc<dyn super::fs::File> {
+        self.writer.file()
     }
 
     /// From now on nothing is written: the log's name is gone, by our own hand.

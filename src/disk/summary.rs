@@ -1,14 +1,18 @@
 //! What a list shows of a log, and the disposable file that saves reading the log for it.
 //!
-//! The owner writes `session.summary.json` beside the log at flush and close. It is a hint: it counts only for a log
-//! of exactly the size and with exactly the header line that it names, and without it the log is read. So it may be
-//! missing, stale, damaged or copied along with a directory, and no list is wrong for it.
+//! The owner writes `session.summary.json` beside the log at flush and close. It is a hint: it counts only whole, by a
+//! checksum of itself, and for a log of exactly the size, with exactly the header line and with exactly the last bytes
+//! that it was made for; without it the log is read. So it may be missing, stale, damaged or copied along with a directory.
+//! What it cannot know of is a change of the log before its last bytes: once a load or an inspection has met one, the
+//! [`Catalogue`](super::catalogue::Catalogue) believes it no more.
 
 use std::io;
 use std::sync::Arc;
 
+use twox_hash::XxHash64;
+
 use super::damage::Refused;
-use super::fs::{FileSystem, read_full};
+use super::fs::{FileSystem, ReadAt, read_full};
 use super::paths::LogPath;
 use super::read::{Sink, StoredEvent};
 use super::temporary::temporary_name;
@@ -18,8 +22,12 @@ use crate::log::{ForeignTypes, Kind, LastActive, LastTitle, LongestEvent, Offset
 /// The summary's name in the session directory.
 pub(super) const SUMMARY_FILE: &str = "session.summary.json";
 
-/// What a summary says to be: an earlier one is read as far as it means the same.
-const VERSION: u64 = 1;
+/// What a summary says to be. An earlier one has no checksum, and another idea of the title and of activity: it is not
+/// believed.
+const VERSION: u64 = 2;
+
+/// So much of a log's end a summary knows.
+const TAIL: usize = 4 << 10;
 
 /// Longer summaries are not read, and not written.
 const MAX_BYTES: usize = 64 << 10;
@@ -35,8 +43,8 @@ pub struct Facts {
     pub title: Option<String>,
     /// Types outside the vocabulary that are not marked ignorable, retired ones among them.
     pub foreign: ForeignTypes,
-    /// Bytes of the longest event ([`LongestEvent`]); none where an older summary does not tell.
-    pub longest: Option<u64>,
+    /// Bytes of the longest event ([`LongestEvent`]).
+    pub longest: u64,
 }
 
 /// Gathers facts from a log that is read; keeps no event and validates none.
@@ -67,7 +75,7 @@ impl FactsSink {
             last_time: last.get(),
             title: title.get().map(|title| title.as_ref().to_owned()),
             foreign,
-            longest: Some(longest.bytes() as u64),
+            longest: longest.bytes() as u64,
         }
     }
 }
@@ -100,19 +108,38 @@ impl Sink for FactsSink {
     }
 }
 
-/// Writes the summary of a log of `size` bytes with that header line; to be called by the log's owner. It is not made
-/// durable: losing it costs one reading of the log.
+/// A checksum of the last bytes of a log of `size` bytes.
+///
+/// # Errors
+/// The errno of reading them; `UnexpectedEof` when there are fewer.
+pub fn tail_of(log: &dyn ReadAt, size: u64) -> io::Result<u64> {
+    let mut tail = [0; TAIL];
+    let want = usize::try_from(size).map_or(TAIL, |size| size.min(TAIL));
+    let tail = tail.get_mut(..want).unwrap_or_default();
+    match read_full(log, size.saturating_sub(TAIL as u64), tail)? {
+        have if have == want => Ok(checksum(tail)),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    XxHash64::oneshot(0, bytes)
+}
+
+/// Writes the summary of the first `size` bytes of `log`, which has that header line; to be called by the log's owner.
+/// It is not made durable: losing it costs one reading of the log.
 ///
 /// # Errors
 /// The errno of the step that failed. The caller may ignore it.
 pub fn write_summary(
     fs: &dyn FileSystem,
     path: &LogPath,
+    log: &dyn ReadAt,
     header_line: &str,
     size: u64,
     facts: &Facts,
 ) -> io::Result<()> {
-    let text = encode(header_line, size, facts);
+    let text = Of { header_line, size, tail: tail_of(log, size)? }.encode(facts);
     let summary = path.session_dir().join(SUMMARY_FILE);
     if text.len() > MAX_BYTES {
         return fs.unlink(&summary).or(Ok(()));
@@ -136,9 +163,16 @@ pub fn write_summary(
     answer
 }
 
-/// The facts of a log of `size` bytes with that header line, if its summary is there and fits.
+/// The facts of a log of `size` bytes with that header line and that checksum of its [tail](tail_of), if its summary is
+/// there and fits.
 #[must_use]
-pub fn read_summary(fs: &dyn FileSystem, path: &LogPath, header_line: &str, size: u64) -> Option<Facts> {
+pub fn read_summary(
+    fs: &dyn FileSystem,
+    path: &LogPath,
+    header_line: &str,
+    size: u64,
+    tail: u64,
+) -> Option<Facts> {
     let file = fs.open_read(&path.session_dir().join(SUMMARY_FILE)).ok()?;
     let mut buf = vec![0; 1 << 10];
     let mut have = read_full(file.as_ref(), 0, &mut buf).ok()?;
@@ -147,51 +181,66 @@ pub fn read_summary(fs: &dyn FileSystem, path: &LogPath, header_line: &str, size
         have += read_full(file.as_ref(), have as u64, buf.get_mut(have..)?).ok()?;
     }
     let text = std::str::from_utf8(buf.get(..have).filter(|text| text.len() <= MAX_BYTES)?).ok()?;
-    decode(text, header_line, size)
+    Of { header_line, size, tail }.decode(text)
 }
 
-fn encode(header_line: &str, size: u64, facts: &Facts) -> String {
-    let mut out = format!("{{\"version\":{VERSION},\"size\":{size},\"events\":{}", facts.events);
-    if let Some(time) = facts.last_time {
-        out.push_str(&format!(",\"lastTime\":{time}"));
-    }
-    if let Some(title) = &facts.title {
-        out.push_str(",\"title\":");
-        quote_into(title, &mut out);
-    }
-    out.push_str(",\"foreign\":[");
-    for (index, name) in facts.foreign.names().iter().enumerate() {
-        out.push_str(if index == 0 { "" } else { "," });
-        quote_into(name, &mut out);
-    }
-    out.push(']');
-    if let Some(longest) = facts.longest {
-        out.push_str(&format!(",\"longest\":{longest}"));
-    }
-    out.push_str(",\"header\":");
-    quote_into(header_line, &mut out);
-    out.push_str("}\n");
-    out
+/// The log that a summary is for.
+#[derive(Clone, Copy)]
+struct Of<'a> {
+    header_line: &'a str,
+    size: u64,
+    tail: u64,
 }
 
-fn decode(text: &str, header_line: &str, size: u64) -> Option<Facts> {
-    let (json, _) = Json::parse(text).ok()?;
-    let is_current = json.get("version").and_then(Json::as_safe_uint) == Some(VERSION);
-    let of_this_log = json.get("size")?.as_safe_uint()? == size && json.get("header")?.is_str(header_line);
-    let foreign = json.get("foreign").filter(|names| names.kind() == Type::Array)?;
-    let names = foreign.elements().map(|name| name.as_str()?.decode().map(|name| name.into_owned()));
-    let facts = Facts {
-        events: json.get("events")?.as_safe_uint().and_then(Offset::new)?,
-        last_time: json.get("lastTime").map(|time| time.as_safe_int().ok_or(())).transpose().ok()?,
-        title: match json.get("title") {
-            None if is_current => None,
-            None => return None, // one without a version told no title where the last one was no text
-            Some(title) => Some(title.as_str()?.decode()?.into_owned()),
-        },
-        foreign: names.collect::<Option<ForeignTypes>>()?,
-        longest: json.get("longest").map(|bytes| bytes.as_safe_uint().ok_or(())).transpose().ok()?,
-    };
-    of_this_log.then_some(facts)
+impl Of<'_> {
+    fn encode(self, facts: &Facts) -> String {
+        let Self { header_line, size, tail } = self;
+        let events = facts.events;
+        let mut out =
+            format!("{{\"version\":{VERSION},\"size\":{size},\"tail\":\"{tail:016x}\",\"events\":{events}");
+        if let Some(time) = facts.last_time {
+            out.push_str(&format!(",\"lastTime\":{time}"));
+        }
+        if let Some(title) = &facts.title {
+            out.push_str(",\"title\":");
+            quote_into(title, &mut out);
+        }
+        out.push_str(",\"foreign\":[");
+        for (index, name) in facts.foreign.names().iter().enumerate() {
+            out.push_str(if index == 0 { "" } else { "," });
+            quote_into(name, &mut out);
+        }
+        out.push_str(&format!("],\"longest\":{},\"header\":", facts.longest));
+        quote_into(header_line, &mut out);
+        out.push_str(&format!(",\"sum\":\"{:016x}\"}}\n", checksum(out.as_bytes())));
+        out
+    }
+
+    fn decode(self, text: &str) -> Option<Facts> {
+        let (summed, sum) = text.rsplit_once(",\"sum\":\"")?;
+        let sum = u64::from_str_radix(sum.strip_suffix("\"}\n")?, 16).ok()?;
+        let (json, _) = Json::parse(text).ok()?;
+        let of_this_log = sum == checksum(summed.as_bytes())
+            && json.get("version")?.as_safe_uint()? == VERSION
+            && json.get("size")?.as_safe_uint()? == self.size
+            && json.get("tail")?.is_str(&format!("{:016x}", self.tail))
+            && json.get("header")?.is_str(self.header_line);
+        let foreign = json.get("foreign").filter(|names| names.kind() == Type::Array)?;
+        let names = foreign.elements().map(|name| name.as_str()?.decode().map(|name| name.into_owned()));
+        let facts = Facts {
+            events: json.get("events")?.as_safe_uint().and_then(Offset::new)?,
+            last_time: json.get("lastTime").map(|time| time.as_safe_int().ok_or(())).transpose().ok()?,
+            title: match json.get("title") {
+                None => None,
+                Some(title) => Some(title.as_str()?.decode()?.into_owned()),
+            },
+            foreign: names.collect::<Option<ForeignTypes>>()?,
+            longest: json.get("longest")?.as_safe_uint()?,
+        };
+        // A log that goes on behind its header line holds events.
+        let is_bare = self.size <= self.header_line.len() as u64 + 1;
+        (of_this_log && (facts.events == Offset::ZERO) == is_bare).then_some(facts)
+    }
 }
 
 #[cfg(test)]
@@ -199,25 +248,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_counts_for_its_own_log_only() {
+    fn a_summary_counts_whole_and_for_its_own_log_only() {
         let facts = Facts {
             events: Offset::new(12).unwrap_or_default(),
             last_time: Some(-5),
             title: Some("a \"b\"\u{2028}\n".to_owned()),
             foreign: ForeignTypes::from_iter(["x/y".to_owned()]),
-            longest: Some(4096),
+            longest: 4096,
         };
         let header = r#"{"type":"session","id":"a\u0000"}"#;
-        for facts in [facts, Facts::default()] {
-            let text = encode(header, 77, &facts);
-            assert_eq!(decode(&text, header, 77).as_ref(), Some(&facts));
-            assert_eq!(decode(&text, header, 78), None);
-            assert_eq!(decode(&text, "{}", 77), None);
-            for end in 0..text.len() - 1 {
-                assert_eq!(decode(text.get(..end).unwrap_or(""), header, 77), None);
+        let bare = Of { header_line: header, size: header.len() as u64 + 1, tail: 7 };
+        let of = Of { size: 77, ..bare };
+        for (of, facts) in [(of, facts.clone()), (bare, Facts::default())] {
+            let text = of.encode(&facts);
+            assert_eq!(of.decode(&text).as_ref(), Some(&facts));
+            for other in [Of { size: 78, ..of }, Of { tail: 8, ..of }, Of { header_line: "{}", ..of }] {
+                assert_eq!(other.decode(&text), None);
             }
-            let earlier = text.replacen("\"version\":1,", "", 1);
-            assert_eq!(decode(&earlier, header, 77), Some(facts).filter(|facts| facts.title.is_some()));
+            for end in 0..text.len() - 1 {
+                assert_eq!(of.decode(text.get(..end).unwrap_or("")), None);
+            }
+            // No digit of it may be another one.
+            for (at, digit) in text.match_indices(|char: char| char.is_ascii_hexdigit()) {
+                let other = if digit == "1" { "2" } else { "1" };
+                let changed = format!("{}{other}{}", &text[..at], &text[at + 1..]);
+                assert_eq!(of.decode(&changed), None, "{changed}");
+            }
         }
+        // Whole, and still no summary of a log of that size.
+        assert_eq!(of.decode(&of.encode(&Facts::default())), None);
+        assert_eq!(bare.decode(&bare.encode(&facts)), None);
     }
 }

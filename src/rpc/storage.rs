@@ -282,8 +282,8 @@ pub struct ListFacts {
     pub title: Option<String>,
     /// Types that must be declared where the log is to be loaded.
     pub foreign: ForeignTypes,
-    /// Bytes of the longest event, where that is known.
-    pub longest: Option<u64>,
+    /// Bytes of the longest event.
+    pub longest: u64,
 }
 
 impl ListFacts {
@@ -295,7 +295,7 @@ impl ListFacts {
             last_time: activity.last_time(log),
             title: activity.title(log).map(|title| title.lossy().into_owned()),
             foreign: activity.foreign().clone(),
-            longest: Some(activity.longest() as u64),
+            longest: activity.longest() as u64,
         }
     }
 }

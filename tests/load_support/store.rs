@@ -11,6 +11,7 @@ use sessiond::disk::list::Status;
 use sessiond::disk::lock::Holder;
 use sessiond::disk::os::OsFs;
 use sessiond::disk::paths::{Encoding, LogPath};
+use sessiond::disk::summary::{Facts, write_summary};
 use sessiond::log::SessionId;
 
 pub const ME: Holder = Holder { pid: 1, since_ms: 2 };
@@ -54,6 +55,12 @@ impl Store {
         let path = LogPath::new(Some(cwd), id, Encoding::Plain).unwrap();
         self.put(path.log().to_str().unwrap(), header(id, Some(cwd)) + &rows());
         path
+    }
+
+    /// Leaves a summary beside a log, as for its first `size` bytes.
+    pub fn summarise(&self, path: &LogPath, line: &str, size: u64, facts: &Facts) {
+        let log = std::fs::read(self.dir.path().join(path.log())).unwrap();
+        write_summary(self.fs.as_ref(), path, &&log[..], line, size, facts).unwrap();
     }
 
     pub fn list(&self) -> Vec<Listed> {

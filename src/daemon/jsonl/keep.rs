@@ -152,7 +152,7 @@ pub(super) fn delete(
 /// Removes a session's files; `file` is its log if this process has it open.
 fn remove(shared: &Shared, id: &SessionId, file: Option<&SessionFile>) -> Result<(), StorageError> {
     let deleted = match file {
-        Some(file) => delete_open(shared.fs.as_ref(), file.path(), file.file()).map(|()| true),
+        Some(file) => delete_open(shared.fs.as_ref(), file.path(), file.file().as_ref()).map(|()| true),
         None => delete_stored(&shared.fs, id, shared.me),
     };
     match deleted {
@@ -168,6 +168,7 @@ fn remove(shared: &Shared, id: &SessionId, file: Option<&SessionFile>) -> Result
 /// A summary to be left beside a log, for cheap lists: it is good for the log as long as that has this size.
 pub(super) struct Summary {
     path: LogPath,
+    log: Arc<dyn File>,
     header_line: String,
     size: u64,
     facts: Facts,
@@ -182,6 +183,7 @@ impl Summary {
         let ListFacts { length: events, last_time, title, foreign, longest } = facts;
         Some(Self {
             path: file.path().clone(),
+            log: Arc::clone(file.file()),
             header_line: file.header_line()?.to_owned(),
             size: file.len(),
             facts: Facts { events, last_time, title, foreign, longest },
@@ -195,8 +197,8 @@ impl Summary {
 
     /// Leaves it. Losing it costs a reading.
     pub(super) fn leave(&self, shared: &Shared) {
-        let Self { path, header_line, size, facts } = self;
-        if let Err(error) = write_summary(shared.fs.as_ref(), path, header_line, *size, facts) {
+        let Self { path, log, header_line, size, facts } = self;
+        if let Err(error) = write_summary(shared.fs.as_ref(), path, log.as_ref(), header_line, *size, facts) {
             tracing::debug!(%error, "no summary was left");
         }
     }

@@ -25,7 +25,7 @@ pub(in crate::daemon) struct Keeper<'r> {
     witness: Witness,
     /// Goes on behind an event that the validator refuses, to show what lies there.
     lenient: bool,
-    refused: Option<String>,
+    refused: Option<Refused>,
     /// The events as they lie there, once the validator has refused one.
     beyond: Option<Log>,
 }
@@ -52,8 +52,8 @@ impl<'r> Keeper<'r> {
         self.witness
     }
 
-    pub(super) fn refused(&self) -> Option<&str> {
-        self.refused.as_deref()
+    pub(super) fn refused(&self) -> Option<&Refused> {
+        self.refused.as_ref()
     }
 
     pub(in crate::daemon) fn into_history(self) -> History {
@@ -106,7 +106,9 @@ impl Sink for Keeper<'_> {
             }
             Err(refusal) if self.lenient => {
                 let (line, byte) = (event.place.line(), event.place.offset);
-                self.refused = Some(format!("line {line} (byte {byte}): {}", reason(&refusal)));
+                let mut refused = refused(&refusal);
+                refused.reason = format!("line {line} (byte {byte}): {}", refused.reason);
+                self.refused = Some(refused);
                 let mut log = self.history.share_log();
                 log.push(event.draft, event.time);
                 self.beyond = Some(log);

@@ -1,14 +1,14 @@
 //! Finding, reading and listing stored sessions. Runs off the owner thread.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::failures::failed;
 use super::keeper::{Keeper, Witness};
 use super::storage::Shared;
-use crate::disk::catalogue::Catalogue;
+use crate::disk::catalogue::{Catalogue, Failure};
 use crate::disk::damage::{Place, ReadError, TooLow, Verdict};
 use crate::disk::find::{FindError, OddPlace, Unsearched, check_place, find as find_log, is_absent, shown};
-use crate::disk::fs::{File, read_full};
+use crate::disk::fs::{File, Metadata, read_full};
 use crate::disk::lineage::lineage_loop;
 use crate::disk::list::{Artifact, Status as DiskStatus};
 use crate::disk::lock::{Holder, Lock, LockError};
@@ -29,6 +29,18 @@ pub(super) struct Seen(Mutex<Catalogue>);
 impl Seen {
     pub(super) fn new(max_event_bytes: usize) -> Self {
         Self(Mutex::new(Catalogue::for_events(max_event_bytes)))
+    }
+
+    fn catalogue(&self) -> MutexGuard<'_, Catalogue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A log was read and refused: lists say so, whatever its summary says. What is refused for its types is not noted:
+    /// others may be declared by then, and lists know the types.
+    fn refuse(&self, meta: &Metadata, failure: Failure) {
+        if failure.0 != Verdict::Unsupported {
+            self.catalogue().refuse(meta, failure);
+        }
     }
 }
 
@@ -181,7 +193,8 @@ pub(super) fn load(
     let path = locate(shared, id)?;
     let lock = Lock::try_acquire(&shared.fs, &path.log(), shared.me).map_err(|error| locked(id, error))?;
     let file = std::sync::Arc::clone(lock.file());
-    let size = file.metadata().map_err(|error| failed("reading the log", &error, false))?.len;
+    let meta = file.metadata().map_err(|error| failed("reading the log", &error, false))?;
+    let size = meta.len;
     let rules = Rules { vocabulary, limits };
     let mut keeper = Keeper::strict(rules);
     let held = Held::new(file.as_ref(), size);
@@ -199,6 +212,7 @@ pub(super) fn load(
     if let Some(problem) = scan.failure() {
         let verdict = problem.damage.verdict();
         let (reason, remedy) = (problem.to_string(), Some(INSPECT_OR_REPAIR));
+        shared.seen.refuse(&meta, (verdict, problem.class(), reason.clone()));
         return Err(judged(id, verdict, reason, problem.place, problem.class(), remedy, limits));
     }
     // What another process has written may not be durable yet, and its bytes may not be ours to write again.
@@ -207,6 +221,7 @@ pub(super) fn load(
     let mut history = keeper.into_history();
     let closers = history.close_turn(None, rules).map_err(|refusal| {
         let reason = format!("the open turn cannot be closed: {refusal}");
+        shared.seen.refuse(&meta, (Verdict::Corrupt, "", reason.clone()));
         corrupt(id, reason, Place::default(), "", Some(INSPECT_AND_RESTORE))
     })?;
     let (cut_bytes, cut_events) = scan.torn.map_or((0, 0), |torn| (torn.bytes, torn.events));
@@ -267,10 +282,16 @@ pub(super) fn inspect(
     let mut keeper = Keeper::lenient(Rules { vocabulary, limits });
     let scan = read_file(shared, file.as_ref(), path.encoding(), &mut keeper)
         .map_err(|error| unreadable(id, &error, limits))?;
+    let failure =
+        scan.failure().map(|problem| (problem.damage.verdict(), problem.class(), problem.to_string()));
+    let refused = keeper.refused().map(|refused| (refused.verdict, refused.class, refused.reason.clone()));
+    if let (Some(failure), Ok(meta)) = (failure.or(refused), file.metadata()) {
+        shared.seen.refuse(&meta, failure);
+    }
     let mut problems: Vec<String> = Vec::new();
     problems.extend(check_place(&scan.header, id, &path).err().map(|odd| odd.to_string()));
     problems.extend(lineage_loop(shared.fs.as_ref(), &scan.header));
-    problems.extend(keeper.refused().map(str::to_owned));
+    problems.extend(keeper.refused().map(|refused| refused.reason.clone()));
     problems.extend(scan.problems.iter().map(ToString::to_string));
     let more = scan.problem_count.saturating_sub(scan.problems.len() as u64);
     if more > 0 {
@@ -298,8 +319,9 @@ pub(super) fn inspect(
 
 /// All stored sessions.
 pub(super) fn list(shared: &Shared, vocabulary: &Vocabulary) -> Result<Vec<StoredInfo>, StorageError> {
-    let mut catalogue = shared.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let listing = catalogue
+    let listing = shared
+        .seen
+        .catalogue()
         .list(shared.fs.as_ref())
         .map_err(|error| failed("listing the store's root directory", &error, false))?;
     for (place, why) in &listing.skipped {
