@@ -14,7 +14,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use replay_support::{Case, be_the_double, fake, request, result};
-use sessiond::replay::{Recorder, Recording, ReplayArgs, ReplayError, Summary, main_replay, run};
+use sessiond::disk::fault::{Op, parse_plan};
+use sessiond::replay::{
+    FAULT_ERRNOS, FAULT_OPS, Recorder, Recording, ReplayArgs, ReplayError, Summary, main_replay, run,
+};
 
 // ---- the double ----
 
@@ -94,7 +97,7 @@ fn a_difference_names_file_line_and_place() {
     assert_eq!(
         report,
         concat!(
-            "t.txt:3: expected 1 line, got 1 line\n",
+            "t.txt:3: 1 of 1 line differs\n",
             "       3 > {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"count\",\"params\":{}}\n",
             "       4 - {\"id\":1,\"result\":2}\n",
             "         + {\"id\":1,\"result\":1}\n",
@@ -122,6 +125,57 @@ fn extra_and_missing_lines_are_told_and_what_follows_is_still_compared() {
     assert!(report.contains("t.txt:6: expected 2 lines, got 1 line\n"), "{report}");
     assert!(report.contains("       8 - {\"id\":3,\"result\":{}}\n"), "{report}");
     assert!(!report.contains("t.txt:10"), "{report}");
+}
+
+#[test]
+fn lines_that_differ_are_not_missing() {
+    let case = Case::new();
+    let two = |first: &str, second: &str| {
+        let (one, other) = (request(1, "echo", "{}"), request(2, "echo", r#"{"a":1}"#));
+        format!("# Title\n> {one}\n> {other}\n< {first}\n< {second}\n")
+    };
+    let (one, other) = (result(1, "{}"), result(2, r#"{"a":1}"#));
+    case.matches(&two(&one, &other));
+    case.differs(&two(&one, &result(2, "{}")), &["t.txt:2: 1 of 2 lines differs\n"]);
+    case.differs(&two("x", "y"), &["t.txt:2: 2 of 2 lines differ\n"]);
+    case.differs(&two(&other, &one), &["t.txt:2: the 2 lines came in another order\n"]);
+}
+
+#[test]
+fn what_is_awaited_is_awaited_whatever_the_clock() {
+    let mut case = Case::new();
+    // The double says these behind the answer to whatever it is asked next.
+    let text = format!(
+        "# Title\n# args: --clock system\n> {}\n< {}\n\n> {}\n< {}\n\n> {}\n< {}\n< {}\n\n> {}\n< {}\n",
+        request(1, "later", "{}"),
+        result(1, r#""late""#),
+        request(2, "count", "{}"),
+        result(2, "1"),
+        request(3, "note_later", "{}"),
+        result(3, "{}"),
+        r#"{"method":"note"}"#,
+        request(4, "count", "{}"),
+        result(4, "2"),
+    );
+    case.matches(&text);
+    // An answer is its request's, however late it comes; what follows a difference is compared by itself.
+    case.options.timeout = Duration::from_millis(300);
+    let text = format!(
+        "# Title\n> {}\n< {}\n\n> {}\n< {}\n\n> {}\n< {}\n",
+        request(1, "hold", "{}"),
+        result(1, r#""held""#),
+        request(2, "release", "{}"),
+        result(2, "{}"),
+        request(3, "count", "{}"),
+        result(3, "1"),
+    );
+    case.matches(&text);
+    let (report, failed) = case.report(&text.replace("held", "told"));
+    assert!(failed && report.starts_with("t.txt:2: 1 of 1 line differs\n"), "{report}");
+    assert!(!report.contains("t.txt:5") && !report.contains("t.txt:8"), "{report}");
+    let (report, failed) = case.report(&text.replace("release", "count"));
+    assert!(failed && report.starts_with("t.txt:2: expected 1 line, got no line\n"), "{report}");
+    assert!(report.contains("t.txt:5: 1 of 1 line differs\n"), "{report}");
 }
 
 #[test]
@@ -196,7 +250,98 @@ fn what_ends_a_run_is_an_error_and_what_is_wrong_with_a_file_is_counted() {
     assert!(matches!(error, ReplayError::Start { .. }), "{error}");
 }
 
+#[test]
+fn a_daemon_that_floods_is_stopped() {
+    let mut case = Case::new();
+    let asked = format!("# Title\n> {}\n< {}\n", request(1, "echo", "{}"), result(1, "{}"));
+    // Lines, a line that never ends, and what comes when stdin is closed.
+    let floods = [
+        ("yes", asked.as_str()),
+        ("cat /dev/zero", asked.as_str()),
+        ("while read line; do :; done; yes", "# Title\n! eof\n"),
+    ];
+    for (script, text) in floods {
+        case.options.command = Some(vec!["sh".into(), "-c".into(), script.into()]);
+        let (report, failed) = case.report(text);
+        let told = "the daemon wrote more than 64 MiB; it was killed";
+        assert!(failed && report.contains(told), "{report:.1000}");
+        assert!(report.len() < 5000, "{} bytes are told", report.len());
+    }
+}
+
+#[test]
+fn a_transcript_is_a_file() {
+    let case = Case::new();
+    let pipe = case.directory.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    for path in [pipe, case.directory.path().to_owned(), "/dev/zero".into()] {
+        let mut out = Vec::new();
+        let summary = run(&[path], &case.options, &mut out).unwrap();
+        assert_eq!(summary.failed, 1);
+        let report = String::from_utf8(out).unwrap();
+        assert!(report.ends_with(": a transcript is a file; this is none\n"), "{report}");
+    }
+    let large = case.file("");
+    fs::File::create(&large).unwrap().set_len(1 << 40).unwrap();
+    let mut out = Vec::new();
+    assert_eq!(run(&[large], &case.options, &mut out).unwrap().failed, 1);
+    assert!(String::from_utf8(out).unwrap().ends_with(": a transcript has at most 268435456 bytes\n"));
+}
+
+#[test]
+fn a_transcript_names_nothing_of_the_users() {
+    let case = Case::new();
+    let own = case.directory.path().join("own");
+    let own = own.display();
+    for (line, part) in [
+        (format!("# args: --store jsonl:{own}"), "a transcript uses no store but that of its run"),
+        (
+            format!("# args: --store=jsonl:$STORE/../../{own}"),
+            "a transcript uses no store but that of its run",
+        ),
+        (format!("# args: --record {own}"), "a transcript names no files: leave `--record` out"),
+        (format!("! copy {own}"), "named relative to the transcript"),
+        ("! fault nosuch EIO".to_owned(), "no operation of storage is called \"nosuch\""),
+        ("! fault write ENOSUCH".to_owned(), "no error is called \"ENOSUCH\""),
+        ("! fault write EIO".to_owned(), "need a store directory"),
+    ] {
+        let (report, failed) = case.report(&format!("# Title\n{line}\n"));
+        assert!(failed && report.starts_with("t.txt: line 2: ") && report.contains(part), "{report}");
+    }
+    assert!(!fs::exists(case.directory.path().join("own")).unwrap());
+}
+
+#[test]
+fn every_fault_that_may_be_written_is_one_that_the_daemon_knows() {
+    let mut ops: Vec<&str> = Op::ALL.iter().map(|(_, name)| *name).chain(["any"]).collect();
+    ops.sort_unstable();
+    assert_eq!(ops, FAULT_OPS);
+    for errno in FAULT_ERRNOS {
+        assert!(parse_plan(&format!("any {errno}")).is_ok(), "{errno}");
+    }
+}
+
 // ---- steps ----
+
+#[test]
+fn flags_are_added_to_the_defaults() {
+    let case = Case::new();
+    let flags = |args: &str, flags: &str| {
+        let flags: Vec<&str> = flags.split(' ').chain([""]).collect();
+        let flags = serde_json::to_string(&flags).unwrap();
+        case.matches(&format!("# Title\n{args}> {}\n< {}\n", request(1, "flags", "{}"), result(1, &flags)));
+    };
+    flags("", "--store memory: --clock fixed:1700000000000+1000 --ids sequential");
+    flags(
+        "# args: --store jsonl:$STORE\n",
+        "--clock fixed:1700000000000+1000 --ids sequential --store jsonl:$STORE",
+    );
+    flags(
+        "# args: --ids=random --x y\n",
+        "--store memory: --clock fixed:1700000000000+1000 --ids=random --x y",
+    );
+}
 
 #[test]
 fn the_store_outlives_restarts_and_its_path_is_hidden() {

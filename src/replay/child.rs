@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 
 /// How much of the end of stderr is kept for a report.
 const STDERR_KEPT: usize = 2048;
+/// What holding a line takes beside its bytes.
+const LINE_COST: u64 = 64;
+/// A wait in which lines go on coming lasts at most so many timeouts.
+const WAITS: u32 = 60;
 
 /// Why a daemon did not do what every daemon has to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +24,8 @@ pub(super) enum Failure {
     Ended { status: String, stderr: String },
     #[error("the daemon left with {status} after its stdin was closed; 0 was expected{stderr}")]
     Exit { status: String, stderr: String },
+    #[error("the daemon wrote more than {} MiB; it was killed", .0 >> 20)]
+    Floods(u64),
     #[error("the daemon still ran {0:?} after its stdin was closed; it was killed")]
     Lingers(Duration),
     #[error("the daemon's last line has no newline: `{0}`")]
@@ -32,6 +38,17 @@ pub(super) enum Failure {
 enum Seen {
     Line(Vec<u8>),
     Torn(Vec<u8>),
+    /// More than it may hold; nothing is read any more.
+    Flood,
+}
+
+/// What waiting for a line came to.
+pub(super) enum Came {
+    Line(Vec<u8>),
+    /// The output is over.
+    End,
+    /// Nothing, for as long as the timeout.
+    Nothing,
 }
 
 /// A running daemon; dropping it kills it.
@@ -43,12 +60,21 @@ pub(super) struct Daemon {
     lines: Receiver<Seen>,
     stderr: Receiver<String>,
     timeout: Duration,
+    /// How many bytes of output may be held.
+    room: u64,
+    /// When the wait for what was last sent is over, whatever comes.
+    deadline: Instant,
 }
 
 impl Daemon {
     /// Starts `command` with `args`. `SESSIOND_STORE` names a store in memory, so that a transcript without `--store`
-    /// cannot touch the user's own sessions.
-    pub(super) fn start(command: &[OsString], args: &[String], timeout: Duration) -> io::Result<Self> {
+    /// cannot touch the user's own sessions. Of its output, `room` bytes are held at most.
+    pub(super) fn start(
+        command: &[OsString],
+        args: &[String],
+        timeout: Duration,
+        room: u64,
+    ) -> io::Result<Self> {
         let (program, first) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut child = Command::new(program)
             .args(first)
@@ -67,41 +93,55 @@ impl Daemon {
         Ok(Self {
             child,
             input: Some(write_all(stdin)),
-            lines: read_lines(stdout),
+            lines: read_lines(stdout, room),
             stderr: read_tail(stderr),
             timeout,
+            room,
+            deadline: Instant::now() + WAITS * timeout,
         })
     }
 
     /// Sends bytes; what a daemon that has ended does not take is lost, and reading tells.
-    pub(super) fn send(&self, bytes: Vec<u8>) {
+    pub(super) fn send(&mut self, bytes: Vec<u8>) {
+        self.deadline = Instant::now() + WAITS * self.timeout;
         if let Some(input) = &self.input {
             let _ = input.send(bytes);
         }
     }
 
-    /// The next line; none at the end of its output. After a failure nothing more comes.
-    pub(super) fn line(&mut self) -> Result<Option<Vec<u8>>, Failure> {
-        match self.lines.recv_timeout(self.timeout) {
-            Ok(Seen::Line(line)) => Ok(Some(line)),
+    /// The next line. After a failure nothing more comes.
+    pub(super) fn line(&mut self) -> Result<Came, Failure> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        match self.lines.recv_timeout(self.timeout.min(left)) {
+            Ok(Seen::Line(line)) => Ok(Came::Line(line)),
             Ok(Seen::Torn(line)) => Err(Failure::Torn(super::diff::shorten(&line, 0))),
-            Err(RecvTimeoutError::Disconnected) => Ok(None),
-            Err(RecvTimeoutError::Timeout) => {
+            Ok(Seen::Flood) => {
                 self.kill();
-                Err(Failure::Silent(self.timeout))
+                Err(Failure::Floods(self.room))
             }
+            Err(RecvTimeoutError::Disconnected) => Ok(Came::End),
+            Err(RecvTimeoutError::Timeout) => Ok(Came::Nothing),
         }
     }
 
-    /// Closes stdin, collects the lines that still come, and waits for the end with exit code 0.
-    pub(super) fn finish(mut self, got: &mut Vec<Vec<u8>>) -> Result<(), Failure> {
+    /// Kills a daemon that was waited for long enough.
+    pub(super) fn hangs(&mut self) -> Failure {
+        self.kill();
+        Failure::Silent(self.timeout)
+    }
+
+    /// Closes stdin, hands on the lines that still come, and waits for the end with exit code 0.
+    pub(super) fn finish(mut self, mut take: impl FnMut(Vec<u8>)) -> Result<(), Failure> {
         self.input = None;
+        self.deadline = Instant::now() + WAITS * self.timeout;
         loop {
-            match self.line() {
-                Ok(Some(line)) => got.push(line),
-                Ok(None) => break,
-                Err(Failure::Silent(timeout)) => return Err(Failure::Lingers(timeout)),
-                Err(failure) => return Err(failure),
+            match self.line()? {
+                Came::Line(line) => take(line),
+                Came::End => break,
+                Came::Nothing => {
+                    self.kill();
+                    return Err(Failure::Lingers(self.timeout));
+                }
             }
         }
         match self.wait()? {
@@ -171,22 +211,23 @@ fn write_all(mut stdin: ChildStdin) -> Sender<Vec<u8>> {
     sender
 }
 
-fn read_lines(stdout: ChildStdout) -> Receiver<Seen> {
+fn read_lines(stdout: ChildStdout, mut room: u64) -> Receiver<Seen> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         let mut reader = BufReader::with_capacity(1 << 16, stdout);
         loop {
             let mut line = Vec::new();
-            match reader.read_until(b'\n', &mut line) {
-                Ok(1..) => {}
-                Ok(0) | Err(_) => break,
+            match reader.by_ref().take(room).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) if room > 0 => break,
+                _ => {}
             }
-            let seen = if line.pop_if(|byte| *byte == b'\n').is_some() {
-                Seen::Line(line)
-            } else {
-                Seen::Torn(line)
+            room = room.saturating_sub(line.len() as u64 + LINE_COST);
+            let seen = match line.pop_if(|byte| *byte == b'\n') {
+                _ if room == 0 => Seen::Flood,
+                Some(_) => Seen::Line(line),
+                None => Seen::Torn(line),
             };
-            if sender.send(seen).is_err() {
+            if sender.send(seen).is_err() || room == 0 {
                 break;
             }
         }

@@ -11,6 +11,8 @@ const START: usize = 60;
 const AROUND: usize = 40;
 /// Of equal lines in a row, the first and the last are shown if there are more than this.
 const EQUAL_RUN: usize = 3;
+/// Of lines in a row that stand for nothing expected, so many are shown.
+const SURPLUS_SHOWN: usize = 20;
 /// Above this many comparisons, lines are paired as they come instead of being aligned.
 const ALIGN_LIMIT: usize = 4_000_000;
 
@@ -115,8 +117,12 @@ pub(super) fn show(out: &mut dyn Write, expected: &[(usize, &[u8])], got: &[Vec<
                         None => writeln!(out, "  {number:>6} - {}", shorten(old, 0))?,
                     }
                 }
-                for (_, new) in inserted {
+                for (_, new) in inserted.by_ref().take(SURPLUS_SHOWN) {
                     writeln!(out, "         + {}", shorten(new, 0))?;
+                }
+                match inserted.count() {
+                    0 => {}
+                    more => writeln!(out, "           … {more} more lines")?,
                 }
             }
         }

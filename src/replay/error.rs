@@ -28,6 +28,12 @@ pub enum ReplayError {
     /// A transcript cannot be read.
     #[error("cannot read the transcript: {0}")]
     Read(#[source] io::Error),
+    /// A transcript is a pipe, a directory or a device.
+    #[error("a transcript is a file; this is none")]
+    NotAFile,
+    /// A transcript is too large to be held.
+    #[error("a transcript has at most {0} bytes")]
+    TooLarge(u64),
     /// A transcript breaks the grammar.
     #[error("line {line}: {problem}")]
     Parse {

@@ -1,16 +1,21 @@
 //! Transcript files, one after the other: each replayed, and compared or rewritten.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
 
 use super::error::ReplayError;
 use super::report::report;
 use super::runner::{self, Obstacle, Setup};
 use super::transcript::Transcript;
 use super::{plan, update};
+
+/// A transcript of more bytes is refused.
+const MAX_BYTES: u64 = 256 << 20;
 
 /// How to replay.
 #[derive(Debug, Clone)]
@@ -72,8 +77,21 @@ enum Verdict {
     Failed,
 }
 
+/// The content of a transcript. What is no file is refused without a wait for whoever may write to it.
+fn read(path: &Path) -> Result<Vec<u8>, ReplayError> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty());
+    let file = File::from(opened.map_err(|errno| ReplayError::Read(errno.into()))?);
+    if !file.metadata().map_err(ReplayError::Read)?.is_file() {
+        return Err(ReplayError::NotAFile);
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(ReplayError::Read)?;
+    if bytes.len() as u64 > MAX_BYTES { Err(ReplayError::TooLarge(MAX_BYTES)) } else { Ok(bytes) }
+}
+
 fn replay(file: &Path, setup: &Setup, update: bool, out: &mut dyn Write) -> Result<Verdict, ReplayError> {
-    let bytes = fs::read(file).map_err(ReplayError::Read)?;
+    let bytes = read(file)?;
     let parse_error = |(line, problem)| ReplayError::Parse { line, problem };
     let transcript = Transcript::parse(&bytes).map_err(parse_error)?;
     let groups = plan::plan(&transcript).map_err(parse_error)?;

@@ -24,7 +24,7 @@ enum State {
 
 /// Groups the items: lines that are sent without anything between them go out together.
 pub(super) fn plan(transcript: &Transcript) -> Result<Vec<Group>, (usize, Problem)> {
-    let has_store = transcript.args().iter().any(|arg| arg.contains("$STORE"));
+    let has_store = transcript.flags.have_a_store();
     let mut groups: Vec<Group> = Vec::new();
     let mut state = State::Up;
     let mut sending = false;
@@ -57,7 +57,7 @@ pub(super) fn plan(transcript: &Transcript) -> Result<Vec<Group>, (usize, Proble
             }
             Item::Step(step) => {
                 match (step, state) {
-                    (Step::Copy(_), _) if !has_store => return fail(Problem::NoStore),
+                    (Step::Copy(_) | Step::Fault { .. }, _) if !has_store => return fail(Problem::NoStore),
                     (Step::Copy(_) | Step::Fault { .. } | Step::Restart, State::Unended) => {
                         return fail(Problem::Unended);
                     }
@@ -109,13 +109,14 @@ mod tests {
         let cases = [
             ("# t\n< a\n", 2, Problem::NothingSent),
             ("# t\n> a\n! kill -9\n< a\n", 4, Problem::NothingSent),
-            ("# t\n! fault write EIO\n< a\n", 3, Problem::NothingSent),
+            ("# t\n# args: --store jsonl:$STORE\n! fault write EIO\n< a\n", 4, Problem::NothingSent),
             ("# t\n! eof\n> a\n", 3, Problem::NotRunning),
             ("# t\n! eof\n! kill -9\n", 3, Problem::NotRunning),
             ("# t\n>- a\n> b\n", 3, Problem::Unended),
             ("# t\n>- a\n! restart\n", 3, Problem::Unended),
             ("# t\n>- a\n\n", 3, Problem::Unended),
             ("# t\n! copy x\n", 2, Problem::NoStore),
+            ("# t\n! fault write EIO\n", 2, Problem::NoStore),
         ];
         for (text, line, problem) in cases {
             assert_eq!(planned(text).unwrap_err(), (line, problem), "{text}");

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use memchr::memmem;
 use serde::de::IgnoredAny;
 
-use super::transcript::{Item, Step, is_plain, print_args};
+use super::flags;
+use super::transcript::{ARGS, Item, Step, is_plain};
 use super::walk::{Frame, Kind, key_text, walk};
 
 /// What stands for a value that is not written.
@@ -69,9 +70,9 @@ impl Recorder {
     /// Creates the file, which must not exist, with mode 0600.
     pub fn create(path: &Path, recording: &Recording<'_>) -> Result<Self, RecordError> {
         let title = Item::Comment(recording.title.to_owned()).print();
-        let args = Item::Comment(print_args(recording.args)).print();
+        let args = Item::Comment(format!("{ARGS}{}", flags::print(recording.args))).print();
         for (text, given) in [(&title, recording.title), (&args, args.as_str())] {
-            if !is_plain(text) || given.is_empty() || recording.title.starts_with("args:") {
+            if !is_plain(text) || given.is_empty() || recording.title.starts_with(ARGS) {
                 return Err(RecordError::NotPlain(given.to_owned()));
             }
         }

@@ -38,7 +38,7 @@ pub(super) fn report(
         differing += 1;
         if differing <= PLACES_SHOWN {
             let first = group.head.first().map_or(0, |index| index + 1);
-            writeln!(out, "{name}:{first}: expected {}, got {}", lines(expected.len()), lines(got.len()))?;
+            writeln!(out, "{name}:{first}: {}", summary(&expected, got))?;
             show_head(transcript, group, out)?;
             diff::show(out, &expected, got)?;
         }
@@ -76,6 +76,23 @@ fn show_head(transcript: &Transcript, group: &Group, out: &mut dyn Write) -> io:
         }
     }
     Ok(())
+}
+
+/// What is different, in a few words.
+fn summary(expected: &[(usize, &[u8])], got: &[Vec<u8>]) -> String {
+    if expected.len() != got.len() {
+        return format!("expected {}, got {}", lines(expected.len()), lines(got.len()));
+    }
+    let [mut old, mut new]: [Vec<&[u8]>; 2] =
+        [expected.iter().map(|(_, line)| *line).collect(), got.iter().map(Vec::as_slice).collect()];
+    let differing = old.iter().zip(&new).filter(|(old, new)| old != new).count();
+    old.sort_unstable();
+    new.sort_unstable();
+    if old == new {
+        return format!("the {} came in another order", lines(got.len()));
+    }
+    let verb = if differing == 1 { "differs" } else { "differ" };
+    format!("{differing} of {} {verb}", lines(got.len()))
 }
 
 fn lines(count: usize) -> String {

@@ -5,6 +5,9 @@
 //! connection, so a sentinel must not be that request. Until one has surely been answered (see [`fixes_dialect`]), a
 //! *probe* takes the place of the sentinel: a second daemon gets the same lines and then the end of its input, which
 //! tells how many lines come back.
+//!
+//! Unless the daemon's clock is fixed, a sentinel may overtake what waits for storage: the answers that are owed and the
+//! lines that are expected are waited for behind it. `books` puts an answer that comes later still where it belongs.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -16,13 +19,15 @@ use std::time::Duration;
 use memchr::memmem;
 use serde_json::Value;
 
-use super::child::{Daemon, Failure};
+use super::books::Books;
+use super::child::{Came, Daemon, Failure};
+use super::flags::STORE;
 use super::plan::Group;
 use super::scratch::{Scratch, copy_tree};
 use super::transcript::{Item, Step, Transcript};
 
-/// Stands for the store's directory in flags and in lines that come back.
-const STORE: &str = "$STORE";
+/// Bytes of output that a daemon may give beside what the transcript has itself.
+const ROOM: u64 = 64 << 20;
 
 /// How to start daemons.
 #[derive(Debug)]
@@ -65,19 +70,22 @@ pub(super) fn perform(
     let mut stage = Stage::new(setup, transcript)?;
     let mut outcome = Outcome::default();
     for group in groups {
-        let mut got = Vec::new();
-        let done = stage.carry_out(directory, transcript, group, &mut got)?;
-        stage.hide_store(&mut got);
-        outcome.got.push(got);
-        if let Err(failure) = done {
+        stage.books.begin();
+        if let Err(failure) = stage.carry_out(directory, transcript, group)? {
             outcome.failure = Some((group.head.last().map_or(0, |index| index + 1), failure));
-            return Ok(outcome);
+            break;
         }
     }
-    if stage.running {
-        let closed = stage.close(&mut outcome.rest)?;
+    let goes_on = stage.running && outcome.failure.is_none();
+    if goes_on {
+        stage.books.begin();
+        let closed = stage.close()?;
         outcome.failure = closed.err().map(|failure| (transcript.items.len(), failure));
-        stage.hide_store(&mut outcome.rest);
+    }
+    outcome.got = std::mem::take(&mut stage.books).close();
+    outcome.got.iter_mut().for_each(|lines| stage.hide_store(lines));
+    if goes_on {
+        outcome.rest = outcome.got.pop().unwrap_or_default();
     }
     Ok(outcome)
 }
@@ -85,7 +93,7 @@ pub(super) fn perform(
 /// One transcript being carried out.
 struct Stage<'a> {
     setup: &'a Setup,
-    args: Vec<String>,
+    transcript: &'a Transcript,
     scratch: Scratch,
     store: PathBuf,
     with_faults: bool,
@@ -96,6 +104,7 @@ struct Stage<'a> {
     generation: usize,
     sentinels: usize,
     dialect: Dialect,
+    books: Books,
 }
 
 /// What is known about the dialect of a daemon's connection.
@@ -107,11 +116,11 @@ enum Dialect {
 }
 
 impl<'a> Stage<'a> {
-    fn new(setup: &'a Setup, transcript: &Transcript) -> io::Result<Self> {
+    fn new(setup: &'a Setup, transcript: &'a Transcript) -> io::Result<Self> {
         let scratch = Scratch::create()?;
         Ok(Self {
             setup,
-            args: transcript.args(),
+            transcript,
             store: scratch.store(),
             scratch,
             with_faults: transcript.items.iter().any(|item| matches!(item, Item::Step(Step::Fault { .. }))),
@@ -120,6 +129,7 @@ impl<'a> Stage<'a> {
             generation: 0,
             sentinels: 0,
             dialect: Dialect::Open { sent: Vec::new(), lines: 0 },
+            books: Books::default(),
         })
     }
 
@@ -128,7 +138,6 @@ impl<'a> Stage<'a> {
         directory: &Path,
         transcript: &Transcript,
         group: &Group,
-        got: &mut Vec<Vec<u8>>,
     ) -> Result<Result<(), Failure>, Obstacle> {
         let items: Vec<&Item> = group.head.iter().filter_map(|index| transcript.items.get(*index)).collect();
         match items.as_slice() {
@@ -139,24 +148,24 @@ impl<'a> Stage<'a> {
                     copied.map_err(|source| Obstacle::Copy { line, from: name.clone(), source })?;
                 }
                 Step::Fault { op, errno } => self.add_fault(op, errno)?,
-                Step::Eof => return self.close(got),
+                Step::Eof => return self.close(),
                 Step::Kill => {
                     self.started()?.kill();
                     self.stopped();
                 }
                 Step::Restart => {
-                    let closed = if self.running { self.close(got)? } else { Ok(()) };
+                    let closed = if self.running { self.close()? } else { Ok(()) };
                     self.running = true;
                     return Ok(closed);
                 }
             },
-            sends => return self.send(sends, got),
+            sends => return self.send(sends, group.expects.len()),
         }
         Ok(Ok(()))
     }
 
     /// Sends the lines of a group and waits until everything that they cause has come.
-    fn send(&mut self, sends: &[&Item], got: &mut Vec<Vec<u8>>) -> Result<Result<(), Failure>, Obstacle> {
+    fn send(&mut self, sends: &[&Item], expected: usize) -> Result<Result<(), Failure>, Obstacle> {
         let mut bytes = Vec::new();
         let mut complete = true;
         let mut fixes = false;
@@ -164,6 +173,7 @@ impl<'a> Stage<'a> {
             if let Item::Send { line, ended } = item {
                 bytes.extend_from_slice(line);
                 if *ended {
+                    self.books.sent(line); // one without its newline is answered at the end
                     bytes.push(b'\n');
                 }
                 complete &= ended;
@@ -189,43 +199,60 @@ impl<'a> Stage<'a> {
                 *lines = all;
             }
             self.started()?.send(bytes);
-            return self.read(got, |_, count| count == all.saturating_sub(before));
+            return self.read(all.saturating_sub(before));
         }
         self.sentinels += 1;
         let id = format!("\u{0}replay-{}", self.sentinels);
         bytes.extend_from_slice(&sentinel(&id));
         self.started()?.send(bytes);
-        let result = self.read(got, |line, _| line.is_some_and(|line| answers(line, &id)))?;
-        if result.is_ok() {
-            got.pop();
-        }
-        Ok(result)
+        // With a fixed clock nothing comes behind the sentinel's answer.
+        let expected = if self.transcript.flags.fix_the_clock() { 0 } else { expected };
+        self.read_behind(&id, expected)
     }
 
-    /// Reads until `enough`, which gets the last line, if any, and the number of lines.
-    fn read(
-        &mut self,
-        got: &mut Vec<Vec<u8>>,
-        enough: impl Fn(Option<&[u8]>, usize) -> bool,
-    ) -> Result<Result<(), Failure>, Obstacle> {
-        while !enough(got.last().map(Vec::as_slice), got.len()) {
+    /// Reads so many lines.
+    fn read(&mut self, count: usize) -> Result<Result<(), Failure>, Obstacle> {
+        for _ in 0..count {
             match self.started()?.line() {
-                Ok(Some(line)) => got.push(line),
-                Ok(None) => return Ok(self.daemon.take().map_or(Ok(()), |daemon| Err(daemon.ended()))),
+                Ok(Came::Line(line)) => self.books.came(line),
+                Ok(Came::End) => return self.ended(),
+                Ok(Came::Nothing) => return Ok(Err(self.started()?.hangs())),
                 Err(failure) => return Ok(Err(failure)),
             }
         }
         Ok(Ok(()))
     }
 
+    /// Reads until this sentinel is answered, and all that is owed and so many lines of this group have come.
+    fn read_behind(&mut self, sentinel: &str, expected: usize) -> Result<Result<(), Failure>, Obstacle> {
+        let mut reached = false;
+        while !(reached && self.books.is_whole(expected)) {
+            match self.started()?.line() {
+                Ok(Came::Line(line)) if !reached && answers(&line, sentinel) => reached = true,
+                Ok(Came::Line(line)) => self.books.came(line),
+                Ok(Came::End) => return self.ended(),
+                // What was awaited may never come: that is a difference, not a daemon that hangs.
+                Ok(Came::Nothing) if reached => break,
+                Ok(Came::Nothing) => return Ok(Err(self.started()?.hangs())),
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// The output is over although something was awaited.
+    fn ended(&mut self) -> Result<Result<(), Failure>, Obstacle> {
+        Ok(self.daemon.take().map_or(Ok(()), |daemon| Err(daemon.ended())))
+    }
+
     /// How many lines a fresh daemon over an empty store gives for these bytes. What comes before the first request
     /// other than `initialize` does not look at the store.
     fn probe(&self, sent: Vec<u8>) -> Result<Result<usize, Failure>, Obstacle> {
         let scratch = Scratch::create()?;
-        let daemon = self.start(&scratch, 0)?;
+        let mut daemon = self.start(&scratch, 0)?;
         daemon.send(sent);
-        let mut got = Vec::new();
-        Ok(daemon.finish(&mut got).map(|()| got.len()))
+        let mut count = 0;
+        Ok(daemon.finish(|_| count += 1).map(|()| count))
     }
 
     /// The running daemon, started if it is not yet.
@@ -239,29 +266,34 @@ impl<'a> Stage<'a> {
 
     fn start(&self, scratch: &Scratch, generation: usize) -> Result<Daemon, Obstacle> {
         let store = scratch.store();
-        let mut args: Vec<String> =
-            self.args.iter().map(|arg| arg.replace(STORE, &store.to_string_lossy())).collect();
+        let mut args = self.transcript.flags.words(&store.to_string_lossy());
         if self.with_faults {
             let faults = scratch.faults(generation);
             OpenOptions::new().append(true).create(true).open(&faults)?;
             args.extend(["--fault-file".to_owned(), faults.to_string_lossy().into_owned()]);
         }
-        Daemon::start(&self.setup.command, &args, self.setup.timeout).map_err(|source| Obstacle::Start {
-            program: self.setup.command.first().map(|name| name.display().to_string()).unwrap_or_default(),
-            source,
+        let lines = self.transcript.items.iter().map(|item| match item {
+            Item::Expect(line) => line.len() as u64,
+            _ => 0,
+        });
+        let room = ROOM + lines.sum::<u64>();
+        Daemon::start(&self.setup.command, &args, self.setup.timeout, room).map_err(|source| {
+            let program = self.setup.command.first().map(|name| name.display().to_string());
+            Obstacle::Start { program: program.unwrap_or_default(), source }
         })
     }
 
     /// Closes stdin and waits for the end.
-    fn close(&mut self, got: &mut Vec<Vec<u8>>) -> Result<Result<(), Failure>, Obstacle> {
+    fn close(&mut self) -> Result<Result<(), Failure>, Obstacle> {
         self.started()?;
-        let daemon = self.daemon.take();
+        let finished = self.daemon.take().map(|daemon| daemon.finish(|line| self.books.came(line)));
         self.stopped();
-        Ok(daemon.map_or(Ok(()), |daemon| daemon.finish(got)))
+        Ok(finished.unwrap_or(Ok(())))
     }
 
     fn stopped(&mut self) {
         self.daemon = None;
+        self.books.forget_owed();
         self.running = false;
         self.generation += 1;
         self.dialect = Dialect::Open { sent: Vec::new(), lines: 0 };

@@ -3,10 +3,13 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of a fixture.
+const MAX_COPIED: u64 = 1 << 30;
 
 /// The directory; dropping it removes it.
 #[derive(Debug)]
@@ -51,27 +54,48 @@ impl Drop for Scratch {
     }
 }
 
-/// Copies what is in one directory into another, over what is there; links stay links.
+/// Copies what is in one directory into another, over what is there, and follows no link. Links stay links, and may
+/// not lead out of the copy: what is copied later, or a daemon, might follow them.
 pub(super) fn copy_tree(from: &Path, into: &Path) -> io::Result<()> {
-    let mut todo = vec![(from.to_owned(), into.to_owned())];
-    while let Some((from, into)) = todo.pop() {
+    let mut todo = vec![(from.to_owned(), into.to_owned(), 0)];
+    let mut room = MAX_COPIED;
+    while let Some((from, into, depth)) = todo.pop() {
         for entry in fs::read_dir(&from)? {
             let entry = entry?;
             let (source, target) = (entry.path(), into.join(entry.file_name()));
+            let refuse = |why: &str| io::Error::other(format!("{} {why}", source.display()));
             let kind = entry.file_type()?;
+            let there = fs::symlink_metadata(&target).ok().map(|there| there.file_type());
+            if there.is_some_and(|there| there.is_symlink()) {
+                fs::remove_file(&target)?;
+            }
             if kind.is_dir() {
-                if !target.is_dir() {
+                if !there.is_some_and(|there| there.is_dir()) {
                     fs::create_dir(&target)?;
                 }
-                todo.push((source, target));
+                todo.push((source, target, depth + 1));
             } else if kind.is_symlink() {
-                symlink(fs::read_link(&source)?, &target)?;
-            } else {
+                let link = fs::read_link(&source)?;
+                if !stays_below(&link, depth) {
+                    return Err(refuse("is a link that leads out of the fixture"));
+                }
+                symlink(link, &target)?;
+            } else if kind.is_file() {
+                let len = entry.metadata()?.len();
+                room = room.checked_sub(len).ok_or_else(|| refuse("makes the fixture too large"))?;
                 fs::copy(&source, &target)?;
+            } else {
+                return Err(refuse("is neither a file nor a directory nor a link"));
             }
         }
     }
     Ok(())
+}
+
+/// Whether a link in a directory so deep below a root leads to something below that root, as all links there do.
+fn stays_below(link: &Path, depth: usize) -> bool {
+    let up = link.components().take_while(|part| matches!(part, Component::ParentDir)).count();
+    up <= depth && link.components().skip(up).all(|part| matches!(part, Component::Normal(_)))
 }
 
 #[cfg(test)]
@@ -105,5 +129,35 @@ mod tests {
         fs::remove_file(from.join("a/link")).unwrap();
         copy_tree(&from, &into).unwrap();
         assert_eq!(fs::read_to_string(into.join("a/b/f")).unwrap(), "newer");
+    }
+
+    #[test]
+    fn no_link_leads_a_copy_out() {
+        let (outside, store, first, second) = (
+            Scratch::create().unwrap(),
+            Scratch::create().unwrap(),
+            Scratch::create().unwrap(),
+            Scratch::create().unwrap(),
+        );
+        let (outside, store) = (outside.store(), store.store());
+        for link in [outside.as_path(), Path::new(".."), Path::new("x/../.."), Path::new("/")] {
+            symlink(link, first.store().join("link")).unwrap();
+            let error = copy_tree(&first.store(), &store).unwrap_err().to_string();
+            assert!(error.contains("leads out of the fixture"), "{error}");
+            fs::remove_file(first.store().join("link")).unwrap();
+        }
+        // A link that something else left there is replaced and not followed.
+        symlink(&outside, store.join("dir")).unwrap();
+        symlink(outside.join("f"), store.join("file")).unwrap();
+        fs::create_dir(second.store().join("dir")).unwrap();
+        fs::write(second.store().join("dir/f"), "x").unwrap();
+        fs::write(second.store().join("file"), "x").unwrap();
+        copy_tree(&second.store(), &store).unwrap();
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        assert!(
+            store.join("dir/f").is_file()
+                && !store.join("dir").is_symlink()
+                && !store.join("file").is_symlink()
+        );
     }
 }

@@ -4,20 +4,24 @@
 //! spelling only: what can be written as text is written as text, everything else as base64. Hence
 //! `parse(print(t)) == t` and `print(parse(s)) == s`.
 
+use std::path::Path;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The daemon's flags when a transcript names none: nothing on disk, and a clock and ids that repeat.
-const DEFAULT_ARGS: &str = "--store memory: --clock fixed:1700000000000+1000 --ids sequential";
+use super::faults::{FAULT_ERRNOS, FAULT_OPS};
+use super::flags::Flags;
 
 /// What starts the comment that holds the daemon's flags.
-const ARGS: &str = "args:";
+pub(super) const ARGS: &str = "args:";
 
 /// A parsed transcript, line by line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Transcript {
     /// The lines of the file, in order.
     pub(super) items: Vec<Item>,
+    /// The daemon's flags.
+    pub(super) flags: Flags,
 }
 
 /// One line of a transcript.
@@ -48,9 +52,9 @@ pub(super) enum Step {
     /// Makes the next storage operation of that name fail.
     Fault {
         /// The operation, as the daemon names it.
-        op: String,
+        op: &'static str,
         /// The name of the error, such as `ENOSPC`.
-        errno: String,
+        errno: &'static str,
     },
     /// Closes the daemon's stdin; it has to leave with exit code 0.
     Eof,
@@ -96,6 +100,23 @@ pub enum Problem {
     /// The flags cannot be split into words.
     #[error("the flags after `# args:` end inside a quote or after a backslash")]
     OpenQuote,
+    /// A store that is not of the run.
+    #[error(
+        "a transcript uses no store but that of its run: write `--store memory:` or `--store jsonl:$STORE`, not {0:?}"
+    )]
+    ForeignStore(String),
+    /// A flag that names a file.
+    #[error("a transcript names no files: leave `{0}` out (faults are `! fault OP ERRNO`)")]
+    FileFlag(&'static str),
+    /// A fixture that is not named relative to the transcript.
+    #[error("`! copy` takes a directory named relative to the transcript, as in `! copy fixtures/store`")]
+    AbsoluteCopy,
+    /// An operation that no daemon has.
+    #[error("no operation of storage is called {0:?}; there are {ops}", ops = FAULT_OPS.join(", "))]
+    UnknownOperation(String),
+    /// An error that no operation gives.
+    #[error("no error is called {0:?}; there are {errnos}", errnos = FAULT_ERRNOS.join(", "))]
+    UnknownErrno(String),
     /// A second `# args:`, or one after the first step.
     #[error("`# args:` stands once, before the first line that is sent and the first step")]
     LateArgs,
@@ -108,8 +129,8 @@ pub enum Problem {
     /// A line without its newline, and more to come.
     #[error("after a line without its newline (`>-`) only `! eof` or `! kill -9` can come")]
     Unended,
-    /// `! copy` into a store that has no directory.
-    #[error("`! copy` needs a store directory: write `--store jsonl:$STORE` in `# args:`")]
+    /// `! copy` or `! fault` for a store that has no directory.
+    #[error("`! copy` and `! fault` need a store directory: write `--store jsonl:$STORE` in `# args:`")]
     NoStore,
 }
 
@@ -124,13 +145,12 @@ impl Transcript {
         for (index, line) in text.strip_suffix('\n').unwrap_or(text).split('\n').enumerate() {
             items.push(Item::parse(line).map_err(|problem| (index + 1, problem))?);
         }
-        let transcript = Self { items };
-        match transcript.items.first() {
+        match items.first() {
             Some(Item::Comment(title)) if !title.is_empty() && !title.starts_with(ARGS) => {}
             _ => return Err((1, Problem::NoTitle)),
         }
-        transcript.check_args()?;
-        Ok(transcript)
+        let flags = flags_of(&items)?;
+        Ok(Self { items, flags })
     }
 
     /// The text of the file.
@@ -142,27 +162,23 @@ impl Transcript {
         }
         text
     }
+}
 
-    /// The daemon's flags, split into words.
-    pub(super) fn args(&self) -> Vec<String> {
-        let given = self.items.iter().find_map(Item::args).unwrap_or(DEFAULT_ARGS);
-        split_args(given).unwrap_or_default()
-    }
-
-    fn check_args(&self) -> Result<(), (usize, Problem)> {
-        let mut late = false;
-        for (index, item) in self.items.iter().enumerate() {
-            match item.args() {
-                Some(_) if late => return Err((index + 1, Problem::LateArgs)),
-                Some(args) => {
-                    split_args(args).ok_or((index + 1, Problem::OpenQuote))?;
-                    late = true;
-                }
-                None => late |= !matches!(item, Item::Comment(_) | Item::Blank),
+/// The flags that the items say, added to the defaults.
+fn flags_of(items: &[Item]) -> Result<Flags, (usize, Problem)> {
+    let mut flags = None;
+    let mut late = false;
+    for (index, item) in items.iter().enumerate() {
+        match item.args() {
+            Some(_) if late => return Err((index + 1, Problem::LateArgs)),
+            Some(args) => {
+                flags = Some(Flags::parse(args).map_err(|problem| (index + 1, problem))?);
+                late = true;
             }
+            None => late |= !matches!(item, Item::Comment(_) | Item::Blank),
         }
-        Ok(())
     }
+    Ok(flags.unwrap_or_default())
 }
 
 impl Item {
@@ -225,69 +241,29 @@ impl Step {
             "restart" => Self::Restart,
             _ => {
                 if let Some(directory) = text.strip_prefix("copy ").filter(|rest| rest.trim() == *rest) {
+                    if Path::new(directory).is_absolute() {
+                        return Err(Problem::AbsoluteCopy);
+                    }
                     return Ok(Self::Copy(directory.to_owned()));
                 }
                 let words = text.strip_prefix("fault ").and_then(|rest| rest.split_once(' '));
-                match words {
-                    Some((op, errno))
-                        if is_name(op, u8::is_ascii_lowercase) && is_name(errno, u8::is_ascii_uppercase) =>
-                    {
-                        Self::Fault { op: op.to_owned(), errno: errno.to_owned() }
-                    }
-                    _ => return Err(Problem::UnknownStep),
+                let (op, errno) = words.ok_or(Problem::UnknownStep)?;
+                let known =
+                    |names: &[&'static str], name| names.iter().find(|known| **known == name).copied();
+                Self::Fault {
+                    op: known(&FAULT_OPS, op).ok_or_else(|| Problem::UnknownOperation(op.to_owned()))?,
+                    errno: known(&FAULT_ERRNOS, errno)
+                        .ok_or_else(|| Problem::UnknownErrno(errno.to_owned()))?,
                 }
             }
         })
     }
 }
 
-/// The comment that holds these flags.
-pub(super) fn print_args(args: &[String]) -> String {
-    let mut text = ARGS.to_owned();
-    for word in args {
-        text.push(' ');
-        let bare = !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == '\'' || c == '\\');
-        if bare {
-            text.push_str(word);
-        } else {
-            text.push('\'');
-            text.push_str(&word.replace('\'', r"'\''"));
-            text.push('\'');
-        }
-    }
-    text
-}
-
-/// Splits flags into words as a shell does, with single quotes and backslashes; none if a quote stays open.
-fn split_args(text: &str) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quoted = false;
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\'' => {
-                quoted = !quoted;
-                word.get_or_insert_default();
-            }
-            _ if quoted => word.get_or_insert_default().push(c),
-            '\\' => word.get_or_insert_default().push(chars.next()?),
-            _ if c.is_whitespace() => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    (!quoted).then_some(words)
-}
-
 /// Whether a line of text survives editors and line readers, and is seen as it is.
 pub(super) fn is_plain(text: &str) -> bool {
     let odd = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}');
     !text.is_empty() && text.trim_end() == text && !text.contains(odd)
-}
-
-fn is_name(word: &str, letter: fn(&u8) -> bool) -> bool {
-    !word.is_empty() && word.bytes().all(|byte| letter(&byte) || byte.is_ascii_digit() || byte == b'_')
 }
 
 fn print_line(direction: &str, ending: &str, line: &[u8]) -> String {
@@ -336,8 +312,9 @@ mod tests {
             Just(Item::Blank),
             (wire_line(), any::<bool>()).prop_map(|(line, ended)| Item::Send { line, ended }),
             wire_line().prop_map(Item::Expect),
-            words().prop_map(|directory| Item::Step(Step::Copy(directory))),
-            ("[a-z_]{1,8}", "E[A-Z0-9]{1,6}").prop_map(|(op, errno)| Item::Step(Step::Fault { op, errno })),
+            words().prop_map(|directory| Item::Step(Step::Copy(directory.replace('/', "d")))),
+            (proptest::sample::select(&FAULT_OPS[..]), proptest::sample::select(&FAULT_ERRNOS[..]))
+                .prop_map(|(op, errno)| Item::Step(Step::Fault { op, errno })),
             Just(Item::Step(Step::Eof)),
             Just(Item::Step(Step::Kill)),
             Just(Item::Step(Step::Restart)),
@@ -349,15 +326,9 @@ mod tests {
         fn printing_and_parsing_are_inverse(items in proptest::collection::vec(item(), 0..12)) {
             let mut all = vec![Item::Comment("title".to_owned())];
             all.extend(items);
-            let transcript = Transcript { items: all };
+            let transcript = Transcript { items: all, flags: Flags::default() };
             let text = transcript.print();
             prop_assert_eq!(Transcript::parse(text.as_bytes()).unwrap(), transcript);
-        }
-
-        #[test]
-        fn args_survive_quoting(args in proptest::collection::vec("[a-z:$ '\\\\/é-]{0,6}", 0..5)) {
-            let text = print_args(&args);
-            prop_assert_eq!(split_args(text.strip_prefix(ARGS).unwrap()).unwrap(), args);
         }
     }
 
@@ -374,7 +345,12 @@ mod tests {
             (b"# t\n>b e3\n", 2, "base64"),
             (b"# t\n>b YQpi\n", 2, "no line end"),
             (b"# t\n! kill\n", 2, "the steps are"),
-            (b"# t\n! fault write enospc\n", 2, "the steps are"),
+            (b"# t\n! fault write\n", 2, "the steps are"),
+            (b"# t\n! fault write enospc\n", 2, "ENOSPC"),
+            (b"# t\n! fault nosuch EIO\n", 2, "no operation of storage is called \"nosuch\""),
+            (b"# t\n! copy /etc\n", 2, "relative"),
+            (b"# t\n# args: --store jsonl:/srv\n", 2, "not \"jsonl:/srv\""),
+            (b"# t\n\n# args: --record=x\n", 3, "leave `--record` out"),
             (b"# t\n> {}\n# args: --x\n", 3, "stands once"),
             (b"# t\n# args: 'a\n", 2, "inside a quote"),
             (b"# t\n> \xff\n", 2, "not UTF-8"),
@@ -384,13 +360,5 @@ mod tests {
             assert_eq!(at, *line, "{problem}");
             assert!(problem.to_string().contains(part), "{problem}");
         }
-    }
-
-    #[test]
-    fn flags_have_a_default() {
-        let args = |text: &str| Transcript::parse(text.as_bytes()).unwrap().args();
-        assert_eq!(args("# t\n").len(), 6);
-        assert_eq!(args("# t\n# args: --store  'jsonl:a b'\n"), ["--store", "jsonl:a b"]);
-        assert_eq!(args("# t\n# args:\n"), Vec::<String>::new());
     }
 }

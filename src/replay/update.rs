@@ -51,7 +51,7 @@ pub(super) fn rewritten(transcript: &Transcript, groups: &[Group], outcome: &Out
         items.push(Item::Step(Step::Eof));
         items.extend(outcome.rest.iter().cloned().map(Item::Expect));
     }
-    Transcript { items }
+    Transcript { items, flags: transcript.flags.clone() }
 }
 
 /// Puts new content in place of a file, with the same mode; a reader sees the old content or the new, never a part.

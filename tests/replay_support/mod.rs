@@ -17,10 +17,13 @@ pub fn be_the_double(args: &str) -> ! {
     let store = after("--store").unwrap_or_default().trim_start_matches("jsonl:").to_owned();
     let mut fake = Fake {
         store,
+        flags: args.iter().map(|arg| (*arg).to_owned()).collect(),
         faults: after("--fault-file"),
         faults_read: 0,
         dialect: None,
         requests: 0,
+        behind: Vec::new(),
+        held: Vec::new(),
         exit: i32::from(args.contains(&"--exit-badly")),
         hangs: args.contains(&"--hangs"),
         out: fs::OpenOptions::new().write(true).open("/dev/fd/3").unwrap(),
@@ -46,10 +49,15 @@ pub fn be_the_double(args: &str) -> ! {
 
 struct Fake {
     store: String,
+    flags: Vec<String>,
     faults: Option<String>,
     faults_read: usize,
     dialect: Option<&'static str>,
     requests: u64,
+    /// What is said behind the answer to the next request.
+    behind: Vec<Value>,
+    /// What is said before the answer to `release`.
+    held: Vec<Value>,
     exit: i32,
     hangs: bool,
     out: fs::File,
@@ -82,6 +90,17 @@ impl Fake {
             "initialize" => {
                 self.dialect = Some("acp");
                 Ok(json!("acp"))
+            }
+            "flags" => Ok(json!(self.flags)),
+            "later" => return self.behind.push(json!({"id": request["id"], "result": "late"})),
+            "note_later" => {
+                self.behind.push(json!({"method": "note"}));
+                Ok(json!({}))
+            }
+            "hold" => return self.held.push(json!({"id": request["id"], "result": "held"})),
+            "release" => {
+                std::mem::take(&mut self.held).iter().for_each(|held| self.say(held));
+                Ok(json!({}))
             }
             "dialect" => Ok(json!(self.dialect)),
             "echo" => Ok(params),
@@ -124,6 +143,9 @@ impl Fake {
         match answer {
             Ok(result) => self.say(&json!({"id": request["id"], "result": result})),
             Err(error) => self.say(&json!({"id": request["id"], "error": error})),
+        }
+        if method != "note_later" {
+            std::mem::take(&mut self.behind).iter().for_each(|behind| self.say(behind));
         }
     }
 
