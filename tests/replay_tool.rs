@@ -439,7 +439,11 @@ fn a_recording_replays_and_holds_no_secret() {
     let args = ["--store".to_owned(), "memory:".to_owned(), "a b".to_owned()];
     let recording = Recording { title: "From a client", args: &args };
     let mut recorder = Recorder::create(&path, &recording).unwrap();
-    let server = |value| format!(r#"{{"mcpServers":[{{"env":[{{"name":"KEY","value":"{value}"}}]}}]}}"#);
+    let server = |value| {
+        format!(
+            r#"{{"mcpServers":[{{"args":["--token","{value}","--header=Authorization: {value}"],"env":[{{"name":"KEY","value":"{value}"}}]}},{{"url":"https://{value}@h/?api_key={value}&x=1","headers":[{{"name":"n","value":"{value}"}}]}}]}}"#
+        )
+    };
     recorder.received(request(1, "session/new", &server("s3cret")).as_bytes()).unwrap();
     recorder.sent(br#"{"error":-32601,"id":1}"#).unwrap();
     recorder.received(b"\xff").unwrap();

@@ -4,11 +4,13 @@
 //! `transcript` is its grammar, with the words of two kinds of line in `flags` and `faults`, `plan` says what belongs
 //! together, `runner` carries it out against a child process (`child`, in a `scratch` directory) and keeps `books` of
 //! what came, `report` and `diff` show what differs, `update` writes what came back into the file, `files` does so for
-//! one file after the other, and `record` makes a transcript from a live client.
+//! one file after the other, and `record` makes a transcript from a live client, `blank`
+//! without its secrets.
 //!
 //! This room speaks bytes and lines to a process. It knows nothing of sessions and imports no other room, so that a
 //! transcript can judge any daemon.
 
+mod blank;
 mod books;
 mod child;
 mod cli;

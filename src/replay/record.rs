@@ -2,21 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
-use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use memchr::memmem;
-use serde::de::IgnoredAny;
-
+use super::blank::blanked;
 use super::flags;
 use super::transcript::{ARGS, Item, Step, is_plain};
-use super::walk::{Frame, Kind, key_text, walk};
-
-/// What stands for a value that is not written.
-const BLANKED: &[u8] = b"***";
-/// Skipped by the daemon at the very start of its input.
-const BOM: &[u8] = "\u{feff}".as_bytes();
 
 /// What a recording says about itself.
 #[derive(Debug, Clone)]
@@ -27,8 +18,8 @@ pub struct Recording<'a> {
     pub args: &'a [String],
 }
 
-/// Writes the lines of a conversation to a transcript file that only this user can read. The values of `env` and
-/// `headers` of MCP servers are blanked. A failure is returned once; after it the recorder does nothing any more.
+/// Writes the lines of a conversation to a transcript file that only this user can read, without the secrets of MCP
+/// servers. A failure is returned once; after it the recorder does nothing any more.
 #[derive(Debug)]
 pub struct Recorder {
     path: PathBuf,
@@ -166,54 +157,6 @@ impl Recorder {
     }
 }
 
-/// The line without the values below `params.mcpServers[*].env` and `.headers`, whatever the method is called and
-/// whatever their shape; members called `name` stay. A line that is not JSON is cut off where it speaks of
-/// `mcpServers`: nothing tells where its values are, and it is refused as before.
-fn blanked(line: &[u8]) -> Vec<u8> {
-    let mut secrets: Vec<Range<usize>> = Vec::new();
-    // The walk ends early only where the text is not JSON.
-    let _ = walk(line, |frames, kind, token| {
-        if kind == Kind::Scalar && is_secret(line, frames) {
-            secrets.push(token);
-        }
-    });
-    let mut end = line.len();
-    let text = line.strip_prefix(BOM).unwrap_or(line);
-    if serde_json::from_slice::<IgnoredAny>(text).is_err()
-        && let Some(at) = memmem::find(line, b"mcpServers")
-    {
-        end = at;
-        secrets.clear();
-    }
-    let mut result = Vec::with_capacity(line.len());
-    let mut from = 0;
-    for secret in secrets {
-        result.extend_from_slice(line.get(from..secret.start).unwrap_or_default());
-        result.push(b'"');
-        result.extend_from_slice(BLANKED);
-        result.push(b'"');
-        from = secret.end;
-    }
-    result.extend_from_slice(line.get(from..end).unwrap_or_default());
-    if end < line.len() {
-        result.extend_from_slice(BLANKED);
-    }
-    result
-}
-
-fn is_secret(line: &[u8], frames: &[Frame]) -> bool {
-    // In a batch the requests lie one level deeper.
-    let frames = match frames.split_first() {
-        Some((Frame::Array(_), inner)) => inner,
-        _ => frames,
-    };
-    let [params, servers, _, member, inner @ ..] = frames else { return false };
-    let is = |frame, name: &str| key_text(line, frame).is_some_and(|key| key == name);
-    let below =
-        is(params, "params") && is(servers, "mcpServers") && (is(member, "env") || is(member, "headers"));
-    below && !matches!(inner, [Frame::Array(_), name] if is(name, "name"))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -230,55 +173,5 @@ mod tests {
         recorder.sent(&line).unwrap();
         recorder.end_of_input().unwrap();
         recorder.finish().unwrap();
-    }
-
-    fn blank(text: &str) -> String {
-        String::from_utf8(blanked(text.as_bytes())).unwrap()
-    }
-
-    #[test]
-    fn values_of_env_and_headers_are_blanked_and_nothing_else_changes() {
-        let line = |env: &str, headers: &str| {
-            format!(
-                r#"{{"id":1, "params":{{"cwd":"/s","mcpServers":[{{"name":"a","command":"c","env":[{env}]}},{{"url":"u","headers":[{headers}]}}]}},"method":"_session/new","env":[{{"value":"kept"}}]}}"#
-            )
-        };
-        let (env, headers) =
-            (r#"{"name":"K","value":"s1\"}]"},{"value":7}"#, r#"{"\u0076alue":"s2","name":"n"}"#);
-        let (no_env, no_headers) =
-            (r#"{"name":"K","value":"***"},{"value":"***"}"#, r#"{"\u0076alue":"***","name":"n"}"#);
-        assert_eq!(blank(&line(env, headers)), line(no_env, no_headers));
-    }
-
-    #[test]
-    fn other_shapes_hide_their_values_too() {
-        for (given, shown) in [
-            (
-                r#"{"params":{"mcpServers":[{"\u0065nv":{"K":"s","name":"t"}}]}}"#,
-                r#"{"params":{"mcpServers":[{"\u0065nv":{"K":"***","name":"***"}}]}}"#,
-            ),
-            (
-                r#"{"params":{"mcpServers":{"x":{"env":"K=s"}}}}"#,
-                r#"{"params":{"mcpServers":{"x":{"env":"***"}}}}"#,
-            ),
-            (
-                r#"[{"params":{"mcpServers":[{"env":[["K",1]]}]}}]"#,
-                r#"[{"params":{"mcpServers":[{"env":[["***","***"]]}]}}]"#,
-            ),
-            (r#"{"params":{"mcpServers":[{"env":[{"value":"s"}]}]}} x"#, r#"{"params":{"***"#),
-            (r#"{"params":{"mcpServers":[{"env":[{"value":"s"},{"value":"sec"#, r#"{"params":{"***"#),
-            (
-                "\u{feff}{\"params\":{\"mcpServers\":[{\"env\":[7]}]}}",
-                "\u{feff}{\"params\":{\"mcpServers\":[{\"env\":[\"***\"]}]}}",
-            ),
-            (
-                r#"{"params":{"mcpServers":[{"env":[{"value":"\ud800"}]}]}}"#,
-                r#"{"params":{"mcpServers":[{"env":[{"value":"***"}]}]}}"#,
-            ),
-            (r#"{"params":{"env":[{"value":"s"}]}}"#, r#"{"params":{"env":[{"value":"s"}]}}"#),
-            ("not \"json", "not \"json"),
-        ] {
-            assert_eq!(blank(given), shown);
-        }
     }
 }
