@@ -28,9 +28,19 @@ const COULD_NOT_START: u8 = 3;
 /// Log text that may wait for a slow stderr, in bytes.
 const LOG_CAPACITY: usize = 1 << 20;
 
+/// What stands below a short help text.
+const MORE: &str = "Limits, clock, ids and more: sessiond --help";
+
+/// What a person is told who starts this by hand: it would look as if it hung.
+const ON_A_TERMINAL: &str = "\
+sessiond keeps agent sessions and speaks JSON-RPC over stdin and stdout. A client
+starts it: an editor, an agent's front-end. `sessiond --help` says with which
+flags. By hand: one JSON message a line, Ctrl-D ends it. For example:
+{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/list\"}";
+
 /// Keeps event-sourced agent sessions and speaks JSON-RPC over stdio.
 #[derive(Parser)]
-#[command(version, args_conflicts_with_subcommands = true)]
+#[command(version, args_conflicts_with_subcommands = true, after_help = MORE, after_long_help = "")]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -41,6 +51,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Serve one client over stdin and stdout (the default).
+    #[command(after_help = MORE, after_long_help = "")]
     Serve(ServeArgs),
     /// Hold a daemon to recorded conversations.
     Replay(ReplayArgs),
@@ -61,29 +72,34 @@ struct SchemaArgs {
 
 #[derive(Args)]
 struct ServeArgs {
-    /// Where sessions are kept: memory: or jsonl:DIR; by default $SESSIOND_STORE, else files in the user's state
-    /// directory.
+    /// Where sessions are kept: memory: or jsonl:DIR.
+    ///
+    /// By default $SESSIOND_STORE, else files in the user's state directory.
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
-    /// Write the conversation to FILE, which must not be there yet, as a transcript.
+    /// Write the conversation to FILE as a transcript.
+    ///
+    /// FILE must not be there yet.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Where times come from: system, or fixed:MS+STEP, which is MS at first and STEP more at each later look.
-    #[arg(long, value_name = "SPEC", default_value = "system")]
+    #[arg(long, hide_short_help = true, value_name = "SPEC", default_value = "system")]
     clock: Clock,
     /// Where ids come from: random, or sequential: counted, for transcripts.
-    #[arg(long, value_name = "SPEC", default_value = "random")]
+    #[arg(long, hide_short_help = true, value_name = "SPEC", default_value = "random")]
     ids: IdSource,
     /// Whether appends must keep the turn/step/tool relations, where a client does not say.
-    #[arg(long, value_enum, default_value = "enforce")]
+    #[arg(long, hide_short_help = true, value_enum, default_value = "enforce")]
     invariants: InvariantsArg,
     /// Milliseconds that written events wait for others before all are made durable together; 0 to 60,000.
-    #[arg(long, value_name = "MS", default_value_t = 200, value_parser = between::<u64, 0, 60_000>)]
+    #[arg(long, hide_short_help = true, value_name = "MS", default_value_t = 200, value_parser = between::<u64, 0, 60_000>)]
     sync_window: u64,
     /// Faults that storage is to meet, for tests.
     #[arg(long, value_name = "FILE", hide = true)]
     fault_file: Option<PathBuf>,
-    /// What is logged to stderr: off, error, warn, info, debug or trace.
+    /// The least level that is logged to stderr.
+    ///
+    /// off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "warn")]
     log: LevelFilter,
     #[command(flatten)]
@@ -99,22 +115,22 @@ enum InvariantsArg {
 #[derive(Args)]
 struct LimitArgs {
     /// Bytes of a line, in or out; 64 KiB to 1 GiB.
-    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = between::<usize, { 64 << 10 }, { 1 << 30 }>)]
+    #[arg(long, hide_short_help = true, value_name = "BYTES", default_value_t = 32 << 20, value_parser = between::<usize, { 64 << 10 }, { 1 << 30 }>)]
     max_message_bytes: usize,
     /// Bytes of one encoded event; 4 KiB to 16 KiB less than a line; by default 16 MiB, or what fits into a line.
-    #[arg(long, value_name = "BYTES", value_parser = between::<usize, { 4 << 10 }, { 1 << 30 }>)]
+    #[arg(long, hide_short_help = true, value_name = "BYTES", value_parser = between::<usize, { 4 << 10 }, { 1 << 30 }>)]
     max_event_bytes: Option<usize>,
     /// Nesting in an event's data; 8, which messages need, to 10,000.
-    #[arg(long, value_name = "LEVELS", default_value_t = 1_000, value_parser = between::<usize, 8, 10_000>)]
+    #[arg(long, hide_short_help = true, value_name = "LEVELS", default_value_t = 1_000, value_parser = between::<usize, 8, 10_000>)]
     max_depth: usize,
     /// Bytes of unread output before input is no longer read; 4 KiB to 1 TiB.
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = between::<usize, { 4 << 10 }, { 1 << 40 }>)]
+    #[arg(long, hide_short_help = true, value_name = "BYTES", default_value_t = 64 << 20, value_parser = between::<usize, { 4 << 10 }, { 1 << 40 }>)]
     max_queued_bytes: usize,
     /// Events of one batch; 1 to 2^30.
-    #[arg(long, value_name = "EVENTS", default_value_t = 10_000, value_parser = between::<usize, 1, { 1 << 30 }>)]
+    #[arg(long, hide_short_help = true, value_name = "EVENTS", default_value_t = 10_000, value_parser = between::<usize, 1, { 1 << 30 }>)]
     max_batch_events: usize,
     /// Sessions live at once; 1 to 2^30.
-    #[arg(long, value_name = "SESSIONS", default_value_t = 10_000, value_parser = between::<usize, 1, { 1 << 30 }>)]
+    #[arg(long, hide_short_help = true, value_name = "SESSIONS", default_value_t = 10_000, value_parser = between::<usize, 1, { 1 << 30 }>)]
     max_live_sessions: usize,
 }
 
@@ -191,6 +207,9 @@ fn run_serve(args: ServeArgs) -> ExitCode {
             Err(error) => return could_not_start(&error),
         },
     };
+    if std::io::stdin().is_terminal() {
+        let _ = writeln!(std::io::stderr(), "{ON_A_TERMINAL}");
+    }
     let stdio = match take_stdio() {
         Ok(stdio) => stdio,
         Err(error) => return could_not_start(&error),
@@ -264,11 +283,11 @@ fn record_to(file: &Path) -> Result<Recorder, Box<dyn std::error::Error>> {
     let mut args = Vec::new();
     let mut given = std::env::args().skip(1).filter(|arg| arg != "serve");
     while let Some(arg) = given.next() {
-        if arg == "--record" {
+        if arg == "--record" || arg == "--fault-file" {
             given.next();
         } else if arg.starts_with("jsonl:") || arg.starts_with("--store=jsonl:") {
             args.push(arg.split("jsonl:").next().unwrap_or_default().to_owned() + "jsonl:$STORE");
-        } else if !arg.starts_with("--record=") {
+        } else if !arg.starts_with("--record=") && !arg.starts_with("--fault-file=") {
             args.push(arg);
         }
     }

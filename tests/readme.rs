@@ -205,6 +205,23 @@ fn the_table_of_flags_is_the_help_text() {
     assert_eq!(named, helped);
 }
 
+#[test]
+fn short_help_fits_a_terminal_and_long_help_says_more() {
+    let told = |args: &[&str]| {
+        let told = Command::new(env!("CARGO_BIN_EXE_sessiond")).args(args).output().unwrap();
+        assert!(told.status.success() && told.stderr.is_empty(), "{args:?}");
+        String::from_utf8(told.stdout).unwrap()
+    };
+    for command in [None, Some("serve"), Some("replay"), Some("schema"), Some("verify"), Some("repair")] {
+        let told = |flag| told(&command.into_iter().chain([flag]).collect::<Vec<_>>());
+        let (short, long) = (told("-h"), told("--help"));
+        let widest = short.lines().max_by_key(|line| line.chars().count()).unwrap();
+        assert!(widest.chars().count() <= 80, "{command:?}: {widest}");
+        assert!(short.lines().count() <= 24, "{short}");
+        assert!(long.len() > short.len() || command == Some("schema"), "{long}");
+    }
+}
+
 /// Flags of `serve` with a range: the least and the most that they take, and how both pages say so.
 const RANGES: [(&str, u64, u64, &str); 6] = [
     ("sync-window", 0, 60_000, "; 0 to 60,000"),
@@ -226,8 +243,9 @@ fn a_flag_takes_what_the_pages_say_and_refuses_the_rest_with_that() {
     let table = rows(&readme(), "Limits and flags");
     for (flag, least, most, said) in RANGES {
         let flag = format!("--{flag}");
-        let helped = help.lines().find(|line| line.contains(&flag)).unwrap();
-        assert!(helped.contains(said), "{helped}");
+        let helped = help.lines().skip_while(|line| !line.contains(&flag));
+        let helped: String = helped.take_while(|line| !line.is_empty()).collect();
+        assert!(helped.contains(said), "{flag}: {helped}");
         let row = table.iter().find(|row| row.first().unwrap().contains(&flag)).unwrap();
         assert!(row.last().unwrap().ends_with(said), "{row:?}");
         let given = |value: u64| sessiond(&["--store", "memory:", &flag, &value.to_string()]);

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
+use nix::sys::signal::SigSet;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use wire_support::{Daemon, line, title};
@@ -38,7 +39,7 @@ fn the_end_of_input_in_the_middle_of_a_line_is_the_end_of_that_line() {
 
 #[test]
 fn a_signal_ends_the_daemon_after_what_it_has_taken_is_answered() {
-    for signal in [Signal::TERM, Signal::INT] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let mut daemon = Daemon::start(&[]);
         daemon.call(0, "session/new", json!({"sessionId": "s"}));
         let batch: String = (1..=2_000).map(|id| title(id, "s", json!(id))).collect();
@@ -79,6 +80,84 @@ fn a_second_signal_does_not_wait_for_anybody() {
     daemon.signal(Signal::TERM);
     daemon.signal(Signal::INT);
     assert_eq!(daemon.status().code(), Some(130));
+}
+
+#[test]
+fn a_second_hang_up_is_no_hurry() {
+    let mut daemon = Daemon::start(&[]);
+    daemon.request(0, "session/new", json!({"sessionId": "s"}));
+    daemon.send(title(1, "s", json!("x".repeat(4 << 20))).as_bytes());
+    daemon.read_some();
+    daemon.signal(Signal::HUP);
+    daemon.signal(Signal::HUP);
+    while daemon.line().is_some() {}
+    assert_eq!(daemon.status().code(), Some(0));
+}
+
+#[test]
+fn a_signal_that_the_parent_had_blocked_ends_the_daemon_all_the_same() {
+    let signals = [Signal::TERM, Signal::INT, Signal::HUP];
+    // A child has the mask of the thread that starts it.
+    let mask =
+        SigSet::from_iter([nix::sys::signal::SIGTERM, nix::sys::signal::SIGINT, nix::sys::signal::SIGHUP]);
+    for signal in signals {
+        mask.thread_block().unwrap();
+        let mut daemon = Daemon::start(&[]);
+        mask.thread_unblock().unwrap();
+        daemon.call(0, "session/new", json!({"sessionId": "s"}));
+        daemon.signal(signal);
+        while daemon.line().is_some() {}
+        assert_eq!(daemon.status().code(), Some(0));
+        assert_eq!(daemon.log(), "", "an end is quiet");
+    }
+}
+
+#[cfg(target_os = "linux")] // elsewhere nothing tells what was ignored, and SIGHUP is left as it is
+#[test]
+fn a_hang_up_that_was_ignored_at_the_start_stays_so() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let script = r#"trap '' HUP; exec "$0" serve --store memory:"#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_sessiond")]);
+    let mut child = command
+        .stdin(OwnedFd::from(theirs.try_clone().unwrap()))
+        .stdout(OwnedFd::from(theirs))
+        .spawn()
+        .unwrap();
+    drop(command);
+    let mut answers = BufReader::new(&ours);
+    for id in 0..3 {
+        (&ours).write_all(line(id, "session/list", json!({})).as_bytes()).unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        assert!(answer.contains("\"result\""), "{id}: {answer}");
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::HUP).unwrap();
+    }
+    ours.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn on_a_terminal_it_says_once_what_it_is_and_serves() {
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+    command.args(["serve", "--store", "memory:"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.stdin(terminal.slave).spawn().unwrap();
+    drop(command);
+    let mut typed = std::fs::File::from(terminal.master);
+    let mut answers = BufReader::new(child.stdout.take().unwrap());
+    for id in 0..2 {
+        typed.write_all(line(id, "session/list", json!({})).as_bytes()).unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        assert!(answer.contains("\"sessions\":[]"), "{answer}");
+    }
+    typed.write_all(b"\x04").unwrap(); // Ctrl-D
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!(told.matches("speaks JSON-RPC over stdin and stdout").count(), 1, "{told}");
+    assert!(told.contains("sessiond --help") && told.lines().all(|line| line.len() <= 81), "{told}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT: the first asks for an orderly end, the second ends at once. SIGXFSZ ends nothing.
+//! SIGTERM, SIGINT and SIGHUP ask for an orderly end; SIGTERM and SIGINT behind one of them end at once. SIGXFSZ ends
+//! nothing.
 //!
 //! The handlers set a flag and ring the owner's bell, so that no thread waits for signals.
 
@@ -6,7 +7,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use nix::sys::signal::{SigSet, Signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
 
 use crate::stdio::Waker;
@@ -33,14 +35,32 @@ pub fn outlive_file_size_limit() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop) // only to have a handler
 }
 
-/// Listens, and wakes the owner.
+/// Listens, and wakes the owner; to be called by its thread. What a parent had blocked reaches it from now on.
 pub(super) fn listen(waker: &Waker) -> io::Result<EndAsked> {
     let asked = EndAsked::default();
+    let mut heard = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
     for signal in [SIGTERM, SIGINT] {
-        // They run in this order: the first signal finds the flag unset, and the flag is set when the owner looks.
+        // Before what sets the flag: the first signal finds it unset.
         flag::register_conditional_shutdown(signal, FORCED, Arc::clone(&asked.0))?;
-        flag::register(signal, Arc::clone(&asked.0))?;
-        low_level::pipe::register(signal, waker.descriptor()?)?;
     }
+    // A second one ends nothing: as a terminal closes, both its shell and the system send one.
+    if !is_ignored(SIGHUP) {
+        heard.add(Signal::SIGHUP);
+    }
+    for signal in &heard {
+        // In this order: the flag is set when the owner looks.
+        flag::register(signal as i32, Arc::clone(&asked.0))?;
+        low_level::pipe::register(signal as i32, waker.descriptor()?)?;
+    }
+    heard.thread_unblock()?;
     Ok(asked)
+}
+
+/// Whether whoever started this process had it ignore a signal, as `nohup` does. Where nothing tells (there is no safe
+/// call for it, and `/proc` is Linux's) the signal is left as it is.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_none_or(|mask| mask & (1 << (signal - 1)) != 0)
 }

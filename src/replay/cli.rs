@@ -17,10 +17,14 @@ pub struct ReplayArgs {
     /// Rewrite the files with what came back
     #[arg(long)]
     pub update: bool,
-    /// How many seconds to wait for a line; 1 to 3,600
+    /// How many seconds to wait for a line
+    ///
+    /// 1 to 3,600
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,
-    /// The daemon to try instead of this one; the flags of a transcript are added
+    /// The daemon to try instead of this one
+    ///
+    /// The flags of a transcript are added
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }

@@ -22,7 +22,9 @@ const COULD_NOT_START: u8 = 3;
 
 /// The flags of `sessiond verify`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "Statuses, exit codes and limits: sessiond verify --help",
+    after_long_help = "\
 Every log is read as a load reads it; nothing is written, and sessions that are open elsewhere are read too.
 
 Each session has a status:
@@ -43,10 +45,12 @@ lockedBy?: {pid?, since?}, notes?}; {skipped, reason} for places that could not 
 {sessions, ok, repairable, …}}. Lines count from 1, the header; bytes from 0.
 
 Exit code: 0 when every session is ok, repairable or empty; 1 when something else was found; 2 usage; 3 when
-nothing could be read.")]
+nothing could be read."
+)]
 pub struct VerifyArgs {
-    /// A store, a session's directory, a log, or the id of a session in the store; by default the store that `serve`
-    /// would open.
+    /// A store, a session's directory, a log or an id.
+    ///
+    /// The id is of a session in the store; by default it is the store that `serve` would open.
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
     /// One JSON object per line.
@@ -58,14 +62,17 @@ pub struct VerifyArgs {
 
 /// The flags of `sessiond repair`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "What is kept, exit codes and limits: sessiond repair --help",
+    after_long_help = "\
 A session that loads is mended as the first write after a load would: a torn end is kept beside the log and cut
 off, a missing line end added, an open turn closed. Of a session that a load refuses as corrupt the longest valid
 prefix is kept, an open turn in it closed; the whole log as it was stays beside it as <log>.backup-<n>.
 Not repaired: other format versions, unknown event types, what is over a limit, logs without a header, odd places.
 
 Exit code: 0 when it is repaired (or would be) or there is nothing to do; 1 when it is not repaired; 2 usage; 3
-when the store could not be read.")]
+when the store could not be read."
+)]
 pub struct RepairArgs {
     /// The session.
     #[arg(value_name = "ID")]
@@ -79,17 +86,21 @@ pub struct RepairArgs {
 
 #[derive(Debug, clap::Args)]
 struct SharedArgs {
-    /// Where sessions are kept: jsonl:DIR; by default $SESSIOND_STORE, else the user's state directory.
+    /// Where sessions are kept: jsonl:DIR.
+    ///
+    /// By default $SESSIOND_STORE, else the user's state directory.
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
-    /// An event type beyond the known ones that sessions may hold, as a client declares it; may be repeated.
+    /// An event type of yours; may be repeated.
+    ///
+    /// Sessions may hold it beyond the known ones, as where a client declares it.
     #[arg(long = "event-type", value_name = "TYPE")]
     event_types: Vec<String>,
     /// Bytes of one encoded event, as for serve: a log with larger ones is refused; 4 KiB to 1 GiB.
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, value_parser = between::<u64, { 4 << 10 }, { 1 << 30 }>)]
+    #[arg(long, hide_short_help = true, value_name = "BYTES", default_value_t = 16 << 20, value_parser = between::<u64, { 4 << 10 }, { 1 << 30 }>)]
     max_event_bytes: u64,
     /// Nesting in an event's data, as for serve; 8 to 10,000.
-    #[arg(long, value_name = "LEVELS", default_value_t = 1_000, value_parser = between::<u32, 8, 10_000>)]
+    #[arg(long, hide_short_help = true, value_name = "LEVELS", default_value_t = 1_000, value_parser = between::<u32, 8, 10_000>)]
     max_depth: u32,
 }
 
