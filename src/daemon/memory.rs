@@ -8,7 +8,7 @@ use crate::rpc::storage::{
     Inspected, Job, JobResult, ListFacts, ListPage, Listed, Loaded, Storage, StorageError, StoreDescription,
     StoredInfo, StoredSummary, Ticket,
 };
-use crate::session::{History, Mended, Recency, Rules};
+use crate::session::{History, Mended, Recency, Rules, Standing};
 
 struct Kept {
     header: Header,
@@ -17,8 +17,10 @@ struct Kept {
 }
 
 impl Kept {
-    fn active_at(&self) -> i64 {
-        active_at(&self.header, self.history.view().activity.last_time(self.history.log()))
+    fn standing(&self) -> Standing {
+        let log = self.history.log();
+        let time = active_at(&self.header, self.history.view().activity.last_time(log));
+        Standing { time, is_empty: log.is_empty() }
     }
 }
 
@@ -44,7 +46,7 @@ impl MemoryStorage {
             rule: "",
             remedy: Some("see session/inspect"),
         })?;
-        self.resting.remove(kept.active_at(), &id);
+        self.resting.remove(kept.standing(), &id);
         let mended = (closers > 0).then_some(Mended { closers, cut_bytes: 0, cut_events: 0, is_loss: false });
         Ok(Box::new(Loaded { header: kept.header.clone(), inherited: kept.inherited, history, mended }))
     }
@@ -72,9 +74,8 @@ impl MemoryStorage {
             reason: None,
         };
         let behind = page.behind.as_ref().map(|(time, id)| (*time, &**id));
-        let resting = self.resting.behind(behind).filter_map(|id| self.kept.get(id));
-        let shown = |kept: &&Kept| page.with_empty || !kept.history.log().is_empty();
-        resting.filter(shown).take(if all { usize::MAX } else { page.most }).map(info).collect()
+        let resting = self.resting.behind(behind, page.with_empty).filter_map(|id| self.kept.get(id));
+        resting.take(if all { usize::MAX } else { page.most }).map(info).collect()
     }
 
     fn find(&self, id: &SessionId) -> Option<StoredSummary> {
@@ -109,20 +110,20 @@ impl Storage for MemoryStorage {
             Job::Publish(..) | Job::Sync(..) => JobResult::Kept(Ok(None)),
             Job::Abandon(id) => {
                 if let Some(kept) = self.kept.get(&id) {
-                    self.resting.insert(kept.active_at(), &id);
+                    self.resting.insert(kept.standing(), &id);
                 }
                 JobResult::Kept(Ok(None))
             }
             Job::Release(session) => {
                 let (header, inherited, history) = session.into_parts();
                 let (id, kept) = (header.id.clone(), Kept { header, inherited, history });
-                self.resting.insert(kept.active_at(), &id);
+                self.resting.insert(kept.standing(), &id);
                 self.kept.insert(id, kept);
                 JobResult::Kept(Ok(None))
             }
             Job::Delete(id) => {
                 if let Some(kept) = self.kept.remove(&id) {
-                    self.resting.remove(kept.active_at(), &id);
+                    self.resting.remove(kept.standing(), &id);
                 }
                 JobResult::Deleted(Ok(()))
             }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use foldhash::fast::RandomState;
 use slab::Slab;
 
-use super::recency::Recency;
+use super::recency::{Recency, Standing};
 use super::refusal::Refusal;
 use super::session::Session;
 use crate::log::SessionId;
@@ -15,8 +15,8 @@ struct Entry {
     /// Counted in the order of creation.
     place: u64,
     session: Session,
-    /// The time under which it stands in [`LiveSessions::recency`]; none while it is among the moved.
-    listed: Option<i64>,
+    /// How it stands in [`LiveSessions::recency`]; none while it is among the moved.
+    listed: Option<Standing>,
 }
 
 /// The live sessions of a store.
@@ -63,8 +63,8 @@ impl LiveSessions {
         let Entry { place, session, listed } =
             self.entries.get_mut(self.last).ok_or_else(|| not_found(id))?;
         session.check_instance(instance)?;
-        if let Some(time) = listed.take() {
-            self.recency.remove(time, session.id());
+        if let Some(standing) = listed.take() {
+            self.recency.remove(standing, session.id());
             self.moved.insert(*place);
         }
         Ok((*place, session))
@@ -94,8 +94,8 @@ impl LiveSessions {
         let Entry { place, session, listed } = self.entries.try_remove(at).ok_or_else(|| not_found(id))?;
         self.order.remove(&place);
         self.moved.remove(&place);
-        if let Some(time) = listed {
-            self.recency.remove(time, session.id());
+        if let Some(standing) = listed {
+            self.recency.remove(standing, session.id());
         }
         Ok(session)
     }
@@ -106,16 +106,21 @@ impl LiveSessions {
     }
 
     /// Latest activity first; with `key` those behind that time and id.
-    pub(super) fn recent(&mut self, key: Option<(i64, &str)>) -> impl Iterator<Item = &Session> {
+    pub(super) fn recent(
+        &mut self,
+        key: Option<(i64, &str)>,
+        with_empty: bool,
+    ) -> impl Iterator<Item = &Session> {
         for place in std::mem::take(&mut self.moved) {
             let entry = self.order.get(&place).and_then(|at| self.entries.get_mut(*at));
             if let Some(Entry { session, listed, .. }) = entry {
-                let time = session.active_at();
-                self.recency.insert(time, session.id());
-                *listed = Some(time);
+                let is_empty = session.history().log().is_empty();
+                let standing = Standing { time: session.active_at(), is_empty };
+                self.recency.insert(standing, session.id());
+                *listed = Some(standing);
             }
         }
-        self.recency.behind(key).filter_map(|id| self.get(id))
+        self.recency.behind(key, with_empty).filter_map(|id| self.get(id))
     }
 }
 

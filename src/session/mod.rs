@@ -18,7 +18,7 @@ mod store;
 pub use append::{AppendBatch, Appended, Candidate, Expect, Rules};
 pub use boundary::{Boundary, OnOpenTurn};
 pub use history::{Admission, History, Limits, Relate, Vocabulary};
-pub use recency::Recency;
+pub use recency::{Recency, Standing};
 pub use refusal::Refusal;
 pub use seed::{Seed, SeedMeta};
 pub use session::{Ids, InstanceId, Invariants, Mended, Moment, Opened, Session, Snapshot};

@@ -5,25 +5,47 @@ use std::ops::Bound;
 
 use crate::log::SessionId;
 
+/// What places a session in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The time of its latest activity, in milliseconds.
+    pub time: i64,
+    /// It has no event: most lists leave it out, however many there are.
+    pub is_empty: bool,
+}
+
 /// The ids of sessions by the time of their latest activity, in milliseconds, and then by themselves: what sorts a
 /// list (PROTOCOL 3, Listing).
 #[derive(Debug, Default)]
-pub struct Recency(BTreeSet<(i64, Box<str>)>);
+pub struct Recency {
+    begun: BTreeSet<(i64, Box<str>)>,
+    empty: BTreeSet<(i64, Box<str>)>,
+}
 
 impl Recency {
-    /// Adds a session.
-    pub fn insert(&mut self, time: i64, id: &SessionId) {
-        self.0.insert((time, id.as_str().into()));
+    fn those(&mut self, is_empty: bool) -> &mut BTreeSet<(i64, Box<str>)> {
+        if is_empty { &mut self.empty } else { &mut self.begun }
     }
 
-    /// Takes a session out; `time` must be what it was added with.
-    pub fn remove(&mut self, time: i64, id: &SessionId) {
-        self.0.remove(&(time, id.as_str().into()));
+    /// Adds a session.
+    pub fn insert(&mut self, Standing { time, is_empty }: Standing, id: &SessionId) {
+        self.those(is_empty).insert((time, id.as_str().into()));
+    }
+
+    /// Takes a session out, which must stand as it was added.
+    pub fn remove(&mut self, Standing { time, is_empty }: Standing, id: &SessionId) {
+        self.those(is_empty).remove(&(time, id.as_str().into()));
     }
 
     /// The ids, latest first; with `key` those that a list shows behind that time and id.
-    pub fn behind(&self, key: Option<(i64, &str)>) -> impl Iterator<Item = &str> {
+    pub fn behind(&self, key: Option<(i64, &str)>, with_empty: bool) -> impl Iterator<Item = &str> {
         let end = key.map_or(Bound::Unbounded, |(time, id)| Bound::Excluded((time, id.into())));
-        self.0.range((Bound::Unbounded, end)).rev().map(|(_, id)| &**id)
+        let mut begun = self.begun.range((Bound::Unbounded, end.clone())).rev().peekable();
+        let mut empty = self.empty.range((Bound::Unbounded, end)).rev().peekable();
+        std::iter::from_fn(move || {
+            let is_begun = !with_empty || begun.peek() > empty.peek();
+            let next = if is_begun { begun.next() } else { empty.next() };
+            next.map(|(_, id)| &**id)
+        })
     }
 }

@@ -196,9 +196,9 @@ impl Store {
     }
 
     /// The live sessions as a list shows them, latest activity first; with `key` those behind that time, in
-    /// milliseconds, and id. The cost follows what is taken and the sessions that changed since the last call.
-    pub fn recent(&mut self, key: Option<(i64, &str)>) -> impl Iterator<Item = &Session> {
-        self.live.recent(key)
+    /// milliseconds, and id; those without an event only `with_empty`. The cost follows what is taken and the sessions that changed since the last call.
+    pub fn recent(&mut self, key: Option<(i64, &str)>, with_empty: bool) -> impl Iterator<Item = &Session> {
+        self.live.recent(key, with_empty)
     }
 
     /// Sessions live now.

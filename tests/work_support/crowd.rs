@@ -176,6 +176,7 @@ impl Crowd {
         let (append, durable) = (("session/append", NOTE), ("session/append", DURABLE));
         let (close, list) = (("session/close", ONE), ("session/list", r#"{"limit":1}"#));
         self.probe(meter, ("new, each in flight", 0), &[new], OneByOne);
+        self.probe(meter, ("list, each beside empty sessions", 0), &[list], OneByOne);
         self.probe(meter, ("first append, each in flight", 0), &[append], OneByOne);
         self.probe(meter, ("append, each in flight", 0), &[append], OneByOne);
         self.probe(meter, ("durable append, each in flight", 0), &[durable], OneByOne);

@@ -75,7 +75,7 @@ impl Service {
             rows.retain(|row| key(row) < (*time, id, Reverse(place)));
         }
         let behind = page.behind.as_ref().map(|(time, id)| (*time, &**id));
-        rows.extend(self.store.recent(behind).map(live_row).filter(shown).take(page.most));
+        rows.extend(self.store.recent(behind, page.with_empty).map(live_row).filter(shown).take(page.most));
         rows.sort_by(|a, b| key(b).cmp(&key(a)));
         let fitting = self.fitting(&rows, limit);
         let more = rows.len() > fitting;
