@@ -82,8 +82,9 @@ async fn every_method_has_a_typed_call() {
     let messages = MessagesParams { session_id: child.into(), ..Default::default() };
     assert_eq!(client.messages(messages).await.unwrap().total, 1);
     let through = ThroughParams { session_id: child.into(), ..Default::default() };
-    assert_eq!(client.surface(through.clone()).await.unwrap().nodes, [1]);
-    assert!(client.model_request(through).await.unwrap().header.is_none());
+    assert_eq!(client.surface(through).await.unwrap().nodes, [1]);
+    let request = RequestParams { session_id: child.into(), ..Default::default() };
+    assert!(client.model_request(request).await.unwrap().header.is_none());
     assert_eq!(client.info(one(child)).await.unwrap().next_seq, 4);
     assert_eq!(client.flush(one(child)).await.unwrap().durable_seq, None);
     let listed = client.list(ListParams { cwd: Some("/w".into()), ..Default::default() }).await.unwrap();

@@ -119,7 +119,7 @@ fn a_small_row_cannot_fill_the_memory() {
 }
 
 #[test]
-fn compressed_sources_are_put_back() {
+fn ranges_of_sources_stay_ranges_and_are_shown_as_a_list() {
     let message = |seq: u64, tail: &str| {
         format!(
             r#"{{"type":"user/message","seq":{seq},"time":1,"data":{{"id":"m{seq}","role":"user","content":[],"source":{{"kind":"user"}}}},{tail}}}"#
@@ -131,8 +131,14 @@ fn compressed_sources_are_put_back() {
     rows.push(message(4, replace));
     let rows: Vec<_> = rows.iter().map(String::as_str).collect();
     let loaded = load(&log_of(&rows), Encoding::Plain).unwrap();
-    assert_eq!(loaded.scan.counts.expanded, 1);
-    assert!(loaded.lines()[4].contains(r#""sourceEventSeqs":[0,1,2,3],"#));
+    assert_eq!(loaded.scan.counts.ranged, 1);
+    assert_eq!(loaded.lines()[4], rows[4], "ranges stay ranges");
+    let event = loaded.history.log().last().unwrap();
+    assert!(
+        event.plain_line().contains(r#""sourceEventSeqs":[0,1,2,3],"surfaceOp""#),
+        "{}",
+        event.plain_line()
+    );
     assert_eq!(loaded.history.view().surface.len(), 1);
 }
 

@@ -16,7 +16,7 @@ use sessiond::session::{
     Candidate, Command, Expect, History, Interrupt, Invariants, Limits, OnOpenTurn, Outcome, Refusal,
     Restore, Rules,
 };
-use sessiond::view::View;
+use sessiond::view::{View, Watch};
 use support::bench::{Bench, Event, Making, Seen, array, folded, offset, plain_header};
 use support::plain::{Client, Plain};
 use support::traffic::{Act, KINDS, OPTIONAL, REQUIRED, Random, event_of};
@@ -114,6 +114,10 @@ proptest! {
                 }
             }
             if polls >> (at % 64) & 1 == 1 {
+                // What is followed as the log grows is what a look at the whole of it says.
+                let told = bench.store.session_mut("s").unwrap().warnings();
+                let session = bench.session("s");
+                prop_assert_eq!(told, Watch::default().warnings(session.history().log(), session.view()));
                 client.poll(&bench, "s");
                 prop_assert_eq!(&client.messages, &past.last().unwrap().messages);
             }

@@ -6,7 +6,7 @@ mod view_support;
 
 use proptest::prelude::*;
 use sessiond::log::{Log, Offset};
-use sessiond::view::{Fact, OddCall, Relations};
+use sessiond::view::{Fact, Relations};
 use view_support::{log_of, ops, seq, texts, with_draft};
 
 fn fold(log: &Log) -> Relations {
@@ -84,41 +84,12 @@ fn null_is_what_is_open_when_nothing_is() {
     assert!(state.broken().is_none());
 }
 
-fn assistant(ids: &[&str]) -> String {
-    let blocks: Vec<_> = ids.iter().map(|id| format!(r#"{{"type":"tool-call","id":{id}}}"#)).collect();
-    format!(r#"{{"turn":1,"step":1,"message":{{"content":[{{"type":"text"}},{}]}}}}"#, blocks.join(","))
-}
-
 fn call(id: &str) -> String {
     format!(r#"{{"turn":1,"step":1,"callId":{id}}}"#)
 }
 
 fn result(id: &str) -> String {
     format!(r#"{{"turn":1,"step":1,"message":{{"source":{{"kind":"tool","callId":{id}}},"content":[]}}}}"#)
-}
-
-#[test]
-fn calls_without_a_result_and_odd_ids_are_told() {
-    let asked = assistant(&[r#""a""#, r#""b""#, r#""""#, "5"]);
-    let events = [
-        ("turn/start", r#"{"turn":1}"#),
-        ("step/start", STEP),
-        ("assistant/message", &asked),
-        ("tool/call", &call(r#""\u0061""#)),
-        ("tool/call", &call(r#""c""#)),
-        ("tool/call", &call(r#""c""#)),
-        ("tool/result", &result(r#""a""#)),
-        ("tool/call", &call(r#""a""#)),
-        ("tool/result", &result(r#""\u0061""#)),
-    ];
-    let state = fold(&log(&events));
-    assert!(state.broken().is_none());
-    let calls = state.open_calls().map(|call| (call.seq.get(), &*call.id, call.requested, call.started));
-    assert_eq!(calls.collect::<Vec<_>>(), [(2, r#""b""#, true, false), (4, r#""c""#, false, true)]);
-    let odd: Vec<_> = state.odd_calls().cloned().collect();
-    let repeated = OddCall::Repeated { seq: seq(5), id: r#""c""#.into() };
-    assert_eq!(odd, [OddCall::Empty { seq: seq(2) }, OddCall::Empty { seq: seq(2) }, repeated]);
-    assert_eq!(state.odd_call_count(), 3);
 }
 
 #[test]
@@ -138,7 +109,7 @@ fn a_result_must_come_in_the_step_of_its_call() {
         broken.error.to_string(),
         "tool/result for the call \"a\", which this step has not started; append its tool/call first"
     );
-    assert!(state.open_calls().next().is_none());
+    assert!(state.waiting_calls().next().is_none());
 }
 
 /// FORMAT 10 written down plainly, to hold the state machine to.

@@ -4,14 +4,20 @@
 mod support;
 mod view_support;
 
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
 use sessiond::json::Json;
 use sessiond::log::Log;
+use sessiond::view::RepairKind::{self, DuplicateId, MissingResult, Moved, OrphanResult};
 use sessiond::view::{
-    Reason, RequestState, canonical, context_text, equal_headers, header_reason, header_text, next_reason,
+    Reason, Repair, RequestState, View, Watch, canonical, context_text, equal_headers, header_reason,
+    header_text, mend_messages, next_reason,
 };
 use view_support::{log_of, ops, same_value, text, texts};
 
-fn json(text: &str) -> Json<'_> {
+fn parsed(text: &str) -> Json<'_> {
     Json::parse(text).unwrap().0
 }
 
@@ -41,10 +47,10 @@ fn canonical_forms_folds_and_equality_are_upstreams() {
         let ok = &op["expect"]["ok"];
         match text(&op, "op") {
             "canonicalHeader" => {
-                assert_text(Some(&canonical(json(text(&op, "headerJson")))), &ok["headerJson"], &case);
+                assert_text(Some(&canonical(parsed(text(&op, "headerJson")))), &ok["headerJson"], &case);
             }
             "headerEquals" => {
-                let equal = equal_headers(json(text(&op, "aJson")), json(text(&op, "bJson")));
+                let equal = equal_headers(parsed(text(&op, "aJson")), parsed(text(&op, "bJson")));
                 assert_eq!(Some(equal), ok["equal"].as_bool(), "{case}: {op}");
             }
             "foldRequestHeader" => {
@@ -66,20 +72,20 @@ fn a_canonical_form_has_one_order_and_keeps_a_prefix() {
     let expected = format!(
         r#"{{"config":{CONFIG},"adapterDefaults":{{"maxTokens":true,"x":1}},"system":"s","tools":[{{"name":"a b"}}],"prefix":[1]}}"#
     );
-    assert_eq!(canonical(json(&header)), expected);
-    assert_eq!(canonical(json(&expected)), expected);
+    assert_eq!(canonical(parsed(&header)), expected);
+    assert_eq!(canonical(parsed(&expected)), expected);
     let empty = format!(r#"{{"config":{CONFIG},"adapterDefaults":{{}},"system":"","tools":[],"prefix":[]}}"#);
-    assert_eq!(canonical(json(&empty)), format!(r#"{{"config":{CONFIG}}}"#));
+    assert_eq!(canonical(parsed(&empty)), format!(r#"{{"config":{CONFIG}}}"#));
     let odd = format!(r#"{{"config":{CONFIG},"system":5,"tools":null,"prefix":"x"}}"#);
-    assert_eq!(canonical(json(&odd)), format!(r#"{{"config":{CONFIG}}}"#));
-    assert!(equal_headers(json(&empty), json(&odd)));
+    assert_eq!(canonical(parsed(&odd)), format!(r#"{{"config":{CONFIG}}}"#));
+    assert!(equal_headers(parsed(&empty), parsed(&odd)));
 }
 
 #[test]
 fn equality_is_of_printed_values() {
     let header =
         |config: &str, rest: &str| format!(r#"{{"config":{{"provider":"p","model":"m"{config}}}{rest}}}"#);
-    let equal = |a: &str, b: &str| equal_headers(json(a), json(b));
+    let equal = |a: &str, b: &str| equal_headers(parsed(a), parsed(b));
     let tools = |text: &str| header("", &format!(r#","tools":[{text}]"#));
     let prefix = |text: &str| header("", &format!(r#","prefix":[{text}]"#));
     for (a, b) in [
@@ -109,7 +115,7 @@ fn a_writer_states_a_header_when_there_is_a_reason() {
     let one = format!(r#"{{"config":{CONFIG}}}"#);
     let two = format!(r#"{{"config":{CONFIG},"system":"s"}}"#);
     let reason = |previous: Option<&str>, next: &str, resumed, series| {
-        next_reason(previous.map(json), json(next), resumed, series)
+        next_reason(previous.map(parsed), parsed(next), resumed, series)
     };
     assert_eq!(reason(None, &one, true, true), Some(Reason::Initial));
     assert_eq!(reason(Some(&one), &one, true, false), Some(Reason::Resume));
@@ -126,4 +132,261 @@ fn a_writer_states_a_header_when_there_is_a_reason() {
     assert_eq!(header_text(event).as_deref(), Some(&*two));
     assert!(header_reason(event).unwrap().is_str("change"));
     assert_eq!(context_text(event), None);
+}
+
+fn mended(messages: &[String]) -> (Vec<String>, Vec<Repair>) {
+    let messages = messages.iter().map(|text| Json::parse(text).unwrap().0).collect();
+    let mended = mend_messages(messages);
+    (mended.messages.into_iter().map(Into::into).collect(), mended.repairs)
+}
+
+/// The rules of providers written down plainly: what is wrong with the first message that they would refuse.
+fn refused(messages: &[String]) -> Option<String> {
+    let (mut calls, mut ids) = (BTreeSet::new(), BTreeSet::new());
+    let mut waiting: BTreeSet<String> = BTreeSet::new();
+    for (at, text) in messages.iter().enumerate() {
+        let message: Value = serde_json::from_str(text).unwrap();
+        if !ids.insert(message["id"].to_string()) {
+            return Some(format!("{at}: message id twice"));
+        }
+        let blocks = message["content"].as_array().unwrap();
+        if blocks.is_empty() && !waiting.is_empty() {
+            return Some(format!("{at}: nothing, before results"));
+        }
+        for block in blocks {
+            let is_result = block["type"] == "tool-result" && message["role"] == "user";
+            match is_result {
+                true if !waiting.remove(&block["toolCallId"].to_string()) => {
+                    return Some(format!("{at}: a result that nothing waits for"));
+                }
+                false if !waiting.is_empty() => return Some(format!("{at}: something before results")),
+                _ => {}
+            }
+        }
+        if message["role"] == "assistant" {
+            for call in blocks.iter().filter(|block| block["type"] == "tool-call") {
+                if call["id"].as_str().is_none_or(str::is_empty) || !calls.insert(call["id"].to_string()) {
+                    return Some(format!("{at}: no call id, or one twice"));
+                }
+                waiting.insert(call["id"].to_string());
+            }
+        }
+    }
+    (!waiting.is_empty()).then(|| "calls without results".to_owned())
+}
+
+fn user(id: &str, blocks: &[Value]) -> String {
+    json!({"id": id, "role": "user", "content": blocks, "source": {"kind": "user"}}).to_string()
+}
+
+fn assistant(id: &str, calls: &[&str]) -> String {
+    let call = |id: &&str| json!({"type": "tool-call", "id": id, "name": "t", "arguments": "{}"});
+    let blocks: Vec<_> = calls.iter().map(call).chain([words("x")]).collect();
+    let source = json!({"kind": "model", "provider": "p", "model": "m"});
+    json!({"id": id, "role": "assistant", "content": blocks, "source": source}).to_string()
+}
+
+fn words(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+fn result_block(call: &str) -> Value {
+    json!({"type": "tool-result", "toolCallId": call, "content": [words("done")]})
+}
+
+fn result(id: &str, call: &str) -> String {
+    let source = json!({"kind": "tool", "callId": call});
+    json!({"id": id, "role": "user", "content": [result_block(call)], "source": source}).to_string()
+}
+
+fn told(repairs: &[Repair]) -> Vec<(RepairKind, usize, &str)> {
+    repairs.iter().map(|repair| (repair.kind, repair.index, repair.id.trim_matches('"'))).collect()
+}
+
+#[test]
+fn what_is_in_order_stays_as_it_is() {
+    let spaced = r#"{ "id": "s", "role":"user","content":[ ],"source":{"kind":"user"}, "more":1.0e2 }"#;
+    let messages = [
+        user("u", &[words("hi")]),
+        assistant("a", &["c", "d"]),
+        result("r", "d"),
+        result("s2", "c"),
+        spaced.to_owned(),
+        assistant("b", &["e", "f"]),
+        user("both", &[result_block("e"), result_block("f"), words("go on")]),
+        assistant("c", &[]),
+    ];
+    assert_eq!(refused(&messages), None);
+    assert_eq!(mended(&messages), (messages.to_vec(), vec![]));
+}
+
+#[test]
+fn a_call_without_a_result_gets_an_error() {
+    let (messages, repairs) = mended(&[assistant("a", &["c", "d"]), result("r", "c"), user("u", &[])]);
+    assert_eq!(refused(&messages), None);
+    assert_eq!(told(&repairs), [(MissingResult, 2, "d")]);
+    let made: Value = serde_json::from_str(&messages[2]).unwrap();
+    assert_eq!(made["content"][0]["isError"], true);
+    assert_eq!(made["source"], json!({"kind": "tool", "callId": "d"}));
+    assert!(made["content"][0]["content"][0]["text"].as_str().unwrap().contains("outcome is unknown"));
+    assert_eq!(messages[3], user("u", &[]));
+}
+
+#[test]
+fn a_result_without_a_call_becomes_text() {
+    let (messages, repairs) = mended(&[user("summary", &[words("s")]), result("r", "b")]);
+    assert_eq!(refused(&messages), None);
+    assert_eq!(told(&repairs), [(OrphanResult, 1, "b")]);
+    let made: Value = serde_json::from_str(&messages[1]).unwrap();
+    assert_eq!((&made["id"], &made["role"]), (&json!("r"), &json!("user")));
+    assert_eq!(made["source"], json!({"kind": "plugin", "plugin": "sessiond"}));
+    assert_eq!(made["content"][1], words("done"));
+    assert!(made["content"][0]["text"].as_str().unwrap().contains("tool call b"));
+    // The second result of a call is none of it.
+    let (messages, repairs) = mended(&[assistant("a", &["c"]), result("r", "c"), result("s", "c")]);
+    assert_eq!((refused(&messages), told(&repairs)), (None, vec![(OrphanResult, 2, "c")]));
+}
+
+#[test]
+fn ids_are_made_unique_in_call_and_result() {
+    let turn = [assistant("a", &["c"]), result("r", "c")];
+    let again = [assistant("b", &["c"]), result("r", "c"), assistant("x", &["c-2", ""]), result("y", "c-2")];
+    let (messages, repairs) = mended(&[turn.clone(), [again[0].clone(), again[1].clone()]].concat());
+    assert_eq!(refused(&messages), None);
+    assert_eq!(told(&repairs), [(DuplicateId, 2, "c-2"), (DuplicateId, 3, "r-2")]);
+    assert_eq!(messages[2], assistant("b", &["c-2"]));
+    assert_eq!(messages[3], result("r-2", "c-2"));
+    // One that stands later has its id before; an empty one is none.
+    let (messages, repairs) = mended(&[turn.to_vec(), again.to_vec()].concat());
+    assert_eq!(refused(&messages), None);
+    assert_eq!(messages[2], assistant("b", &["c-3"]));
+    assert_eq!(messages[4], assistant("x", &["c-2", "call"]));
+    let last = (MissingResult, 6, "call");
+    assert_eq!(told(&repairs)[2..], [(DuplicateId, 4, "call"), last]);
+}
+
+#[test]
+fn what_stands_between_moves_behind() {
+    let (between, first) = (user("u", &[words("wait")]), result("r", "c"));
+    let calls = assistant("a", &["c", "d"]);
+    let (messages, repairs) = mended(&[calls.clone(), first.clone(), between.clone(), result("s", "d")]);
+    assert_eq!(messages, [calls, first.clone(), result("s", "d"), between]);
+    assert_eq!(told(&repairs), [(Moved, 3, "u")]);
+    // Two messages with calls, then both results.
+    let (one, two) = (assistant("a", &["c"]), assistant("b", &["d"]));
+    let (messages, repairs) = mended(&[one.clone(), two.clone(), first.clone(), result("s", "d")]);
+    assert_eq!(messages, [one.clone(), first, two, result("s", "d")]);
+    assert_eq!(told(&repairs), [(Moved, 2, "b")]);
+    // A result behind text in one message is taken out.
+    let mixed = user("m", &[words("wait"), result_block("c"), result_block("none")]);
+    let (messages, repairs) = mended(&[one, mixed]);
+    assert_eq!(refused(&messages), None);
+    assert_eq!(
+        told(&repairs),
+        [(Moved, 1, "m"), (Moved, 2, "m-2"), (DuplicateId, 2, "m-2"), (OrphanResult, 2, "none")]
+    );
+}
+
+fn view_of(log: &Log) -> View {
+    let mut view = View::default();
+    log.iter().for_each(|event| view.follow(event));
+    view
+}
+
+fn surface(seq: usize, kind: &str, message: &str, more: &str) -> String {
+    let data = match kind {
+        "user/message" => message.to_owned(),
+        _ => format!(r#"{{"turn":1,"step":1,"message":{message}}}"#),
+    };
+    format!(r#"{{"type":"{kind}","seq":{seq},"time":0,"data":{data},{more}}}"#)
+}
+
+fn warnings(lines: &[String]) -> Vec<String> {
+    let log = log_of(lines);
+    let mut all = Watch::default().warnings(&log, &view_of(&log));
+    all.retain(|one| !one.contains(" breaks INV_")); // there are no turns
+    all.iter().map(|one| one.split("; session/request").next().unwrap().to_owned()).collect()
+}
+
+const APPEND: &str = r#""surfaceOp":"append""#;
+
+#[test]
+fn warnings_name_seqs_and_ids() {
+    let mut lines = vec![
+        surface(0, "assistant/message", &assistant("a", &["c", "", "d"]), APPEND),
+        surface(1, "user/message", &user("a", &[]), APPEND),
+        surface(2, "tool/result", &result("r", "d"), APPEND),
+        surface(3, "tool/result", &result("s", "d"), APPEND),
+        surface(4, "assistant/message", &assistant("b", &["\u{e9}c"]), APPEND),
+    ];
+    let told = [
+        "call \"c\" of event 0 has no result",
+        "call \"éc\" of event 4 has no result",
+        "event 2 holds the result of call \"d\" of event 0, but other messages stand between them",
+        "event 3 holds a result of call \"d\", but no call of that id waits for one before it on the surface",
+        "event 0 holds an empty call id",
+        "event 1 repeats message id \"a\", which event 0 has used",
+    ];
+    assert_eq!(warnings(&lines), told);
+    // A rewrite keeps the ids of what it replaces; a compaction takes the rest from the surface.
+    let op = |start: usize, end: usize, cited: &[usize]| {
+        format!(r#""sourceEventSeqs":{cited:?},"surfaceOp":{{"op":"replace","start":{start},"end":{end}}}"#)
+    };
+    lines.push(surface(5, "tool/result", &result("r", "d"), &op(2, 2, &[2])));
+    assert_eq!(warnings(&lines), told.map(|one| one.replace("event 2", "event 5")));
+    lines.push(surface(6, "user/message", &user("k", &[]), &op(0, 3, &[0, 1, 5, 3])));
+    assert_eq!(warnings(&lines), [told[1], told[4], told[5]]);
+    // Ids are told wherever they were used before.
+    lines.push(surface(7, "assistant/message", &assistant("z", &["c"]), APPEND));
+    assert!(warnings(&lines).contains(&"event 7 repeats call id \"c\", which event 0 has used".to_owned()));
+}
+
+#[test]
+fn warnings_are_bounded() {
+    let long = "x".repeat(10_000);
+    let lines: Vec<String> = (0..200)
+        .map(|seq| surface(seq, "assistant/message", &assistant("a", &[&long, ""]), APPEND))
+        .collect();
+    let told = warnings(&lines);
+    assert!(told.len() <= 45 && told.iter().all(|one| one.len() < 300), "{told:?}");
+    assert!(told.contains(&"578 more ids are repeated or empty".to_owned()), "{told:?}");
+}
+
+/// A message from small numbers: mostly what agents write, some of it out of order.
+fn message((kind, at, call, other): (u8, usize, u8, u8)) -> String {
+    let id = if other % 8 == 0 { format!("m{}", call % 4) } else { format!("n{at}") };
+    let (first, second) =
+        (format!("c{call}"), if other % 5 == 0 { String::new() } else { format!("c{other}") });
+    match kind {
+        0 => user(&id, &[words("t")]),
+        1 => assistant(&id, &[&first]),
+        2 => assistant(&id, &[&first, &second]),
+        3 => user(&id, &[]),
+        4 => user(&id, &[result_block(&first), result_block(&second)]),
+        5 => user(&id, &[result_block(&first), words("t"), result_block(&second)]),
+        6 => user(&id, &[words("t"), result_block(&first)]),
+        7 => assistant(&id, &[]),
+        _ => result(&id, &first),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_was_mended_is_taken_and_stays(acts in prop::collection::vec((0..14u8, 0..6u8, 0..6u8), 0..30)) {
+        let messages: Vec<String> =
+            acts.into_iter().enumerate().map(|(at, (kind, call, other))| message((kind, at, call, other))).collect();
+        let (once, repairs) = mended(&messages);
+        prop_assert_eq!(refused(&once), None, "{:#?}\n{:#?}", messages, once);
+        prop_assert_eq!(repairs.is_empty(), once == messages);
+        prop_assert_eq!(refused(&messages).is_none(), repairs.is_empty(), "{:?}", repairs);
+        // Every message that is not as it was is named; none that is not there.
+        for (index, message) in once.iter().enumerate() {
+            prop_assert!(messages.contains(message) || repairs.iter().any(|repair| repair.index == index || repair.kind == DuplicateId));
+        }
+        prop_assert!(repairs.iter().all(|repair| repair.index < once.len()));
+        let (twice, more) = mended(&once);
+        prop_assert_eq!((twice, more), (once, vec![]));
+    }
 }

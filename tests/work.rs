@@ -5,6 +5,7 @@
 //! `SESSIOND_WORK_SIZE=1000000 cargo test --test work -- --ignored --nocapture no_request`
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod load_support;
 mod storage_support;
 mod work_support;
 
@@ -14,6 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use sessiond::disk::paths::Encoding;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use work_support::crowd::Crowd;
 use work_support::{Bench, Meter};
@@ -91,6 +93,39 @@ fn allocations(size: u64) -> Counts {
     let mut meter = Allocations::default();
     bench.ask_everything(&mut meter);
     meter.0
+}
+
+/// A log of so many messages, each of which cites all before it as one range (FORMAT 16).
+fn log_of_ranges(size: usize) -> Vec<u8> {
+    let mut log = String::from(
+        "{\"type\":\"session\",\"version\":0,\"id\":\"s\",\"createdAt\":1,\"delegationDepth\":0}\n",
+    );
+    for seq in 0..size {
+        let cited = if seq == 0 { String::new() } else { format!(r#""sourceEventSeqs":[[0,{}]],"#, seq - 1) };
+        let message = format!(r#"{{"id":"m{seq}","role":"user","content":[],"source":{{"kind":"user"}}}}"#);
+        log.push_str(&format!(
+            r#"{{"type":"user/message","seq":{seq},"time":1,"data":{message},{cited}"surfaceOp":"append"}}"#
+        ));
+        log.push('\n');
+    }
+    log.into_bytes()
+}
+
+#[test]
+fn a_log_that_cites_ranges_takes_memory_as_any_log() {
+    let _alone = alone();
+    let most = |size: usize| {
+        let log = log_of_ranges(size);
+        let region = Region::new(ALLOCATOR);
+        let loaded = load_support::load(&log, Encoding::Plain).unwrap();
+        assert_eq!(loaded.scan.counts.ranged, size as u64 - 1);
+        let all = region.change().bytes_allocated;
+        (log.len(), all)
+    };
+    let (short, long) = (most(2_000), most(16_000));
+    for (bytes, allocated) in [short, long] {
+        assert!(allocated < 24 * bytes, "{allocated} bytes for a log of {bytes}");
+    }
 }
 
 #[test]

@@ -122,7 +122,7 @@ impl Client {
     }
     call! {
         /// `session/request`: the model request as the log reconstructs it.
-        model_request(ThroughParams) -> RequestResult
+        model_request(RequestParams) -> RequestResult
     }
     call! {
         /// `session/info`: a live session's state.

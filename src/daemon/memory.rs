@@ -57,9 +57,9 @@ impl MemoryStorage {
             header: kept.header.clone(),
             inherited: kept.inherited,
             closers: kept.history.closer_lines(),
+            problems: kept.history.warnings(),
             log: kept.history.share_log(),
             torn_tail: None,
-            problems: Vec::new(),
             locked_by: None,
         }))
     }

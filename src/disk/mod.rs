@@ -30,7 +30,6 @@ pub mod os;
 mod os_file;
 pub mod paths;
 pub mod publish;
-mod ranges;
 pub mod read;
 mod read_ahead;
 mod read_plain;

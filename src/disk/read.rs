@@ -230,7 +230,7 @@ pub struct Counts {
     /// cannot be made of the parent's bytes, since the ids that they get hold the session's id.
     pub upgraded: u64,
     /// Events whose sources stood as ranges (FORMAT 16).
-    pub expanded: u64,
+    pub ranged: u64,
     /// Events in records that are whole by themselves, from the first damage on.
     pub stranded: u64,
     /// Bytes of the decoded text.

@@ -3,11 +3,10 @@
 use super::batch::{Batch, BatchLine, LONG};
 use super::damage::{Damage, Place, Problem, ReadError};
 use super::legacy;
-use super::ranges;
 use super::read::{Counts, MAX_PROBLEMS, Scan, Sink, StoredEvent, TornTail};
 use super::row::{Record, decode, record};
 use crate::json::{Checks, Json, JsonStr, Scratch};
-use crate::log::{ChunkRow, Draft, Header, Kind, Offset, Seq, parse_header_line};
+use crate::log::{ChunkRow, Draft, Header, Kind, Offset, Seq, SeqRuns, parse_header_line};
 
 /// Rows may take this many bytes as events, whatever their length, and this many for each byte of theirs: else a
 /// small file could fill the memory (a row's id is repeated in each of its events).
@@ -203,7 +202,7 @@ impl Rows<'_> {
         let taken = match record {
             Record::Chunks { chunks, row, depth } => self.take_chunks(chunks, *row, *depth, place, line),
             Record::Event { rest: Ok((time, draft)), row, checks, .. } => {
-                self.take_event(seq, *time, draft, *row, *checks, place, line).map(|()| 1)
+                self.take_event(seq, *time, draft, *row, *checks, place).map(|()| 1)
             }
             Record::Event { rest: Err(error), .. } => Err(Damage::Envelope(error.clone())),
         };
@@ -239,7 +238,6 @@ impl Rows<'_> {
         Ok(chunks.count())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn take_event(
         &mut self,
         seq: Seq,
@@ -248,13 +246,9 @@ impl Rows<'_> {
         row: Json<'_>,
         mut checks: Checks,
         place: Place,
-        line: &[u8],
     ) -> Result<(), Damage> {
         let mut draft = *draft;
-        let expanded = draft.sources.and_then(|sources| ranges::expand(sources, seq, max_expanded(line)));
-        if let Some(sources) = &expanded {
-            (draft.sources, draft.line) = (Some(Json::from_verified(sources)), None);
-        }
+        draft.packed = draft.sources.is_some_and(|sources| SeqRuns::read(sources, seq).is_some());
         let sink = &*self.sink;
         let message_id = |seq| {
             let event = sink.event_at(seq)?;
@@ -270,11 +264,11 @@ impl Rows<'_> {
                 draft.kind = Kind::UserMessage;
             }
         }
-        let changed = upgraded.is_some() || expanded.is_some();
+        let changed = upgraded.is_some();
         let event = StoredEvent { seq, time, draft: &draft, checks, row, place, changed };
         self.sink.event(&event).map_err(Damage::Refused)?;
         self.counts.upgraded += u64::from(upgraded.is_some());
-        self.counts.expanded += u64::from(expanded.is_some());
+        self.counts.ranged += u64::from(draft.packed);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use super::event::BEFORE_DATA;
 use super::kind::Kind;
+use super::ranges::SeqRuns;
 use super::seq::Seq;
 use crate::json::{Fields, Json, JsonStr, MAX_SAFE_INTEGER, Type, write_compact};
 
@@ -20,6 +21,8 @@ pub struct Draft<'a> {
     pub surface_op: Option<Json<'a>>,
     /// `ignorable: true`.
     pub ignorable: bool,
+    /// `sourceEventSeqs` has runs as pairs, in a stored log, and reads as [`SeqRuns`](super::SeqRuns).
+    pub packed: bool,
     /// Some of the texts hold white space or raw separators, and are compacted when encoded.
     pub loose: bool,
     /// The line that it was read from, where encoding it at the same place would give the same.
@@ -105,6 +108,7 @@ impl<'a> Draft<'a> {
             sources: None,
             surface_op: None,
             ignorable: false,
+            packed: false,
             loose: false,
             line: None,
         }
@@ -125,6 +129,12 @@ impl<'a> Draft<'a> {
     fn texts(&self) -> [&'a str; 4] {
         let given = |value: Option<Json<'a>>| value.map_or("", Json::text);
         [self.type_text.text(), self.data.text(), given(self.sources), given(self.surface_op)]
+    }
+
+    /// Bytes of the plain list of what an event at `seq` cites in runs.
+    pub fn plain_sources_len(&self, seq: Seq) -> usize {
+        let runs = self.sources.and_then(|sources| SeqRuns::read(sources, seq));
+        runs.map_or(0, |runs| usize::try_from(runs.plain_len()).unwrap_or(usize::MAX))
     }
 
     /// An upper bound of what the compact forms have more: white space only goes, and a raw separator, which begins with

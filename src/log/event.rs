@@ -97,7 +97,7 @@ impl<'a> Event<'a> {
     }
 
     /// What follows the data: members after a comma, then the closing brace.
-    fn tail(self) -> &'a str {
+    pub(super) fn tail(self) -> &'a str {
         self.line.get(self.meta.data_end as usize..).unwrap_or("}")
     }
 

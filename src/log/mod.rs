@@ -15,6 +15,7 @@ mod listing;
 #[allow(clippy::module_inception)]
 mod log;
 mod nearest;
+mod ranges;
 mod segment;
 mod segment_text;
 mod seq;
@@ -31,6 +32,7 @@ pub use kind::Kind;
 pub use listing::{ForeignTypes, LastActive, LastTitle, LongestEvent, active_at, title_in};
 pub use log::{Finder, Log, Range};
 pub use nearest::{did_you_mean, nearest};
+pub use ranges::SeqRuns;
 pub use segment::{Lines, Run};
 pub use seq::{Offset, Seq};
 pub use session_id::{SessionId, SessionIdError};

@@ -56,7 +56,7 @@ pub trait SessionApi {
 
     /// The model request as the log reconstructs it.
     #[method(name = "session/request", aliases = ["_session/request"], with_extensions)]
-    fn model_request(&self, params: ThroughParams) -> RpcResult<RequestResult>;
+    fn model_request(&self, params: RequestParams) -> RpcResult<RequestResult>;
 
     /// A live session's state.
     #[method(name = "session/info", aliases = ["_session/info"], with_extensions)]

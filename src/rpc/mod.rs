@@ -16,6 +16,7 @@ mod misfit;
 mod names;
 mod order;
 mod overlong;
+pub mod pairing;
 pub mod params;
 mod paths;
 mod raw;

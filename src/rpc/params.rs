@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::greeting::ClientCapabilities;
+use super::pairing::Pairing;
 use super::raw::{RawJson, given};
 use super::shapes::{AnyObject, EventSchema, RequestId, SurfaceOp};
 
@@ -366,13 +367,27 @@ params! {
 }
 
 params! {
-    /// The params of `session/surface` and `session/request`.
+    /// The params of `session/surface`.
     strict ThroughParams {
         /// The session.
         session_id: String,
         /// The state after that event.
         #[serde(skip_serializing_if = "Option::is_none")]
         through_seq: Option<u64>,
+    }
+}
+
+params! {
+    /// The params of `session/request`.
+    strict RequestParams {
+        /// The session.
+        session_id: String,
+        /// The state after that event.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        through_seq: Option<u64>,
+        /// Whether the messages are as the log has them, which is so when left out, or as model providers take them.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pairing: Option<Pairing>,
     }
 }
 

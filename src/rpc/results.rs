@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::pairing::RequestRepair;
 use super::params::{InvariantsMode, Since};
 use super::raw::RawJson;
 use super::shapes::{EventSchema, MessageSchema, RequestHeader, SessionUpdate};
@@ -272,6 +273,9 @@ result! {
         messages: RawJson,
         /// The log's length: the seq that the next event gets.
         next_seq: u64,
+        /// What was changed in the messages, where `pairing` asked for it; nothing stored is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        repairs: Option<Vec<RequestRepair>>,
     }
 }
 
@@ -290,7 +294,7 @@ opened! {
         surface_length: u64,
         /// The last event on stable storage.
         durable_seq: Option<u64>,
-        /// What is not as a writer should have left it.
+        /// What is not as a writer should have left it, and what a model provider would refuse.
         warnings: Vec<String>,
     }
 }
@@ -374,7 +378,7 @@ result! {
         closers: RawJson,
         /// What a load would cut; null when the log ends well.
         torn_tail: Option<TornTail>,
-        /// What is wrong with the session.
+        /// What is wrong with the session, and what a model provider would refuse of its messages.
         problems: Vec<String>,
         /// Its owner, when that is another process.
         #[serde(skip_serializing_if = "Option::is_none")]

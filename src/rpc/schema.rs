@@ -119,7 +119,7 @@ impl Schemas {
             "A page of the messages that a session's surface gives.",
         );
         method::<ThroughParams, SurfaceResult>(all, "session/surface", "The nodes of a session's surface.");
-        method::<ThroughParams, RequestResult>(
+        method::<RequestParams, RequestResult>(
             all,
             "session/request",
             "The model request as the log reconstructs it.",

@@ -118,16 +118,16 @@ impl<'a> Candidate<'a> {
     /// Whether a stored event is this one: equal type, data text, surfaceOp, sourceEventSeqs and
     /// ignorable (PROTOCOL 3, `expectedSeq`); a message id that was minted is left out.
     fn is_stored_as(&self, event: Event<'_>, vocabulary: &Vocabulary) -> bool {
-        let optional = |mine: Option<Json<'_>>, stored: Option<Json<'_>>| match (mine, stored) {
+        let optional = |mine: Option<Json<'_>>, stored: Option<&str>| match (mine, stored) {
             (None, None) => true,
-            (Some(mine), Some(stored)) => compact(mine) == stored.text(),
+            (Some(mine), Some(stored)) => compact(mine) == stored,
             _ => false,
         };
         let draft = &self.draft;
         event.type_text() == draft.type_text
             && event.ignorable() == (draft.ignorable || vocabulary.marks_ignorable(self))
-            && optional(draft.surface_op, event.surface_op())
-            && optional(draft.sources, event.source_event_seqs())
+            && optional(draft.surface_op, event.surface_op().map(Json::text))
+            && optional(draft.sources, event.plain_sources().as_deref())
             && same_data(event.data(), draft)
     }
 }

@@ -9,7 +9,7 @@ use super::append::{Candidate, Rules};
 use super::refusal::Refusal;
 use crate::json::Json;
 use crate::log::{Draft, Kind, Log, Offset, Seq, is_row_tag};
-use crate::view::{Closers, Fact, View, check_append, check_shape, closers};
+use crate::view::{Closers, Fact, View, Watch, check_append, check_shape, closers};
 
 /// What an event may be and how large (PROTOCOL 6).
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +106,7 @@ pub struct History {
     view: View,
     /// States at rising offsets: a view of the past is refolded from the nearest one.
     checkpoints: Vector<(Offset, Arc<View>)>,
+    watch: Watch,
 }
 
 /// A state is kept at each new segment, and after this many events at most.
@@ -175,6 +176,10 @@ impl History {
         };
         let too_large = |bytes: usize| bytes > limits.max_event_bytes;
         let max_len = draft.max_len();
+        // Readers are shown the plain list.
+        if draft.packed && too_large(max_len.saturating_add(draft.plain_sources_len(self.log.len().next()))) {
+            return Err(Refusal::limit("maxEventBytes", limits.max_event_bytes as u64));
+        }
         if too_large(max_len)
             && too_large(self.log.encoded_len(draft, time))
             && !self.is_due_closer(candidate)
@@ -231,6 +236,12 @@ impl History {
             closing.push(&closer.draft(), time);
         }
         closing.range(self.log.len(), closing.len()).map(|event| event.line().to_owned()).collect()
+    }
+
+    /// What a model provider would refuse of it, and the first break of a relation, in words (PROTOCOL 3, Warnings). The
+    /// cost follows the events since the last call.
+    pub fn warnings(&mut self) -> Vec<String> {
+        self.watch.warnings(&self.log, &self.view)
     }
 
     /// A log that shares the events so far.
@@ -290,7 +301,7 @@ impl History {
         let keep =
             checkpoints.binary_search_by(|(offset, _)| offset.cmp(&at)).map_or_else(|at| at, |at| at + 1);
         checkpoints.truncate(keep);
-        Self { log: self.log.fork(at), view, checkpoints }
+        Self { log: self.log.fork(at), view, checkpoints, watch: Watch::default() }
     }
 
     /// Forgets the events from `at` on: they never became part of the session.
@@ -304,6 +315,7 @@ impl History {
     pub(super) fn back_to(&mut self, at: Offset, view: View) {
         if at < self.log.len() {
             self.view = view;
+            self.watch.forget(at);
             let keep =
                 self.checkpoints.binary_search_by(|(offset, _)| offset.cmp(&at)).unwrap_or_else(|at| at);
             self.checkpoints.truncate(keep);
@@ -321,6 +333,7 @@ impl History {
     pub fn refold(&mut self) {
         self.checkpoints = Vector::new();
         self.view = View::default();
+        self.watch = Watch::default();
         for event in self.log.iter() {
             self.view.follow(event);
         }

@@ -239,6 +239,11 @@ impl Session {
         self.history.refold();
     }
 
+    /// See [`History::warnings`].
+    pub fn warnings(&mut self) -> Vec<String> {
+        self.history.warnings()
+    }
+
     /// A log that shares the session's events so far.
     pub fn share_log(&mut self) -> Log {
         self.history.share_log()

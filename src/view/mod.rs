@@ -6,8 +6,10 @@
 mod activity;
 mod calls;
 mod fact;
+mod mended;
 mod message_id;
 mod nodes;
+mod pairing;
 mod payload;
 mod relations;
 mod repair;
@@ -16,10 +18,11 @@ mod shape;
 mod surface;
 #[allow(clippy::module_inception)]
 mod view;
+mod warnings;
 
 pub use activity::Activity;
-pub use calls::{OddCall, OpenCall};
 pub use fact::{Fact, Mark};
+pub use mended::{Mended, Repair, RepairKind, mend_messages};
 pub use message_id::{
     IdGap, MINTED_PREFIX, holds_message, message_id, message_id_missing, minted_id, same_data,
 };
@@ -31,3 +34,4 @@ pub use request::{
 pub use shape::{MessageAt, PARTS, PARTS_OF_LINE, RETIRED, ShapeError, check_append, check_shape};
 pub use surface::{Effect, Surface, SurfaceError, message_of};
 pub use view::View;
+pub use warnings::Watch;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::calls::{Calls, OddCall, OpenCall};
+use super::calls::Calls;
 use super::fact::{Fact, Mark};
 use crate::log::{Kind, Offset, Seq};
 
@@ -199,14 +199,12 @@ impl Relations {
             Kind::TurnStart => {
                 let number = fact.turn.turn_number(self.next_turn - 1.0);
                 self.turn_start = Some(Open { seq, number });
-                self.calls.begin_turn(seq);
                 self.open_turn = fact.turn;
                 self.next_step = 1.0;
                 self.drop_step_if_broken();
             }
             Kind::TurnEnd => {
                 self.turn_start = None;
-                self.calls.end_turn();
                 self.last_turn_end = Some(seq);
                 self.open_turn = Mark::Null;
                 self.next_turn += 1.0;
@@ -221,10 +219,7 @@ impl Relations {
                 self.next_step += 1.0;
                 self.calls.end_step();
             }
-            Kind::ToolCall => self.calls.start(seq, fact.call),
-            Kind::AssistantMessage if !fact.replaces => {
-                fact.content.into_iter().for_each(|content| self.calls.request(seq, content));
-            }
+            Kind::ToolCall => self.calls.start(fact.call),
             Kind::ToolResult if !fact.replaces => self.calls.answer(fact.call),
             _ => {}
         }
@@ -267,26 +262,9 @@ impl Relations {
         self.broken.as_deref()
     }
 
-    /// Calls that an assistant's message asked for, or that were started, and that have no result, in the order in
-    /// which they became known. To look at the first few costs as much in a long log as in a short one.
-    pub fn open_calls(&self) -> impl Iterator<Item = &OpenCall> {
-        self.calls.open()
-    }
-
-    /// How many of [`Self::open_calls`], the first ones, are no call of the open turn: those of an open turn may
-    /// still get their result.
-    pub fn settled_call_count(&self) -> usize {
-        self.calls.settled_count()
-    }
-
-    /// The first of the repeated and empty call ids.
-    pub fn odd_calls(&self) -> impl Iterator<Item = &OddCall> {
-        self.calls.odd()
-    }
-
-    /// How many call ids were repeated or empty.
-    pub fn odd_call_count(&self) -> u64 {
-        self.calls.odd_count()
+    /// The ids, in WTF-8, of the calls that were started in this step and have no result.
+    pub fn waiting_calls(&self) -> impl Iterator<Item = &[u8]> {
+        self.calls.waiting()
     }
 }
 

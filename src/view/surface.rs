@@ -10,7 +10,7 @@ use imbl::OrdMap;
 use super::nodes::{Node, Nodes};
 use super::payload::{Payload, Placed, SOURCE_CONTENT, Sought, message_group};
 use crate::json::{Fields, Json, MAX_SAFE_INTEGER, Places, Type, equal_except};
-use crate::log::{Draft, Event, Kind, Log, Offset, Seq};
+use crate::log::{Draft, Event, Kind, Log, Offset, Seq, SeqRuns};
 
 /// The surface after some prefix of a log.
 #[derive(Clone, Debug, Default)]
@@ -276,6 +276,11 @@ impl Surface {
         self.nodes.messages()
     }
 
+    /// The places and seqs of the nodes that give the derived messages, from the one at `index` on.
+    pub(super) fn messages_from(&self, index: usize) -> impl Iterator<Item = (Seq, Seq)> + '_ {
+        self.nodes.speaking(index).map(|node| (node.place, node.seq))
+    }
+
     /// The seqs of the events that give the derived messages, from the one at `index` on.
     pub fn message_seqs(&self, index: usize) -> impl Iterator<Item = Seq> + '_ {
         self.nodes.speaking(index).map(|node| node.seq)
@@ -292,6 +297,14 @@ fn check_sources(
     let Some(sources) = draft.sources else {
         return shadowed.next().map_or(Ok(()), |seq| Err(SurfaceError::SourcesMissingShadowed(seq.get())));
     };
+    if draft.packed
+        && let Some(runs) = SeqRuns::read(sources, next.next())
+    {
+        return match shadowed.find(|seq| !runs.has(*seq)) {
+            Some(seq) => Err(SurfaceError::SourcesMissingShadowed(seq.get())),
+            None => Ok(()),
+        };
+    }
     if sources.kind() != Type::Array {
         return Err(SurfaceError::SourcesNotArray);
     }

@@ -238,7 +238,7 @@ pub struct Seen {
     pub open_step: Option<(u64, String)>,
     pub last_turn_end: Option<u64>,
     pub broken: Option<(u64, String)>,
-    /// Calls without a result and odd call ids, as they print.
+    /// Started calls without a result, as they print.
     pub calls: String,
     pub title: Option<String>,
     pub last_time: Option<i64>,
@@ -256,11 +256,7 @@ impl Seen {
             assert_eq!(self::messages(log, view, from), messages.get(from..).unwrap_or_default());
         }
         assert_eq!(view.surface.nodes().count(), view.surface.len());
-        let odd: Vec<_> = relations.odd_calls().collect();
-        let calls: Vec<_> = relations.open_calls().collect();
-        assert!(calls.is_sorted_by_key(|call| call.seq));
-        let settled = |seq: Seq| relations.open_turn().is_none_or(|turn| seq < turn.seq);
-        assert_eq!(relations.settled_call_count(), calls.iter().filter(|call| settled(call.seq)).count());
+        let waiting: Vec<_> = relations.waiting_calls().collect();
         Self {
             lines: log.range(Offset::ZERO, length).map(|event| event.line().to_owned()).collect(),
             nodes: view.surface.nodes().map(Seq::get).collect(),
@@ -272,7 +268,7 @@ impl Seen {
             open_step: relations.open_step().map(|open| (open.seq.get(), open.number.to_string())),
             last_turn_end: relations.last_turn_end().map(Seq::get),
             broken: relations.broken().map(|broken| (broken.seq.get(), broken.error.to_string())),
-            calls: format!("{calls:?} {odd:?} {}", relations.odd_call_count()),
+            calls: format!("{waiting:?}"),
             title: view.activity.title(log).map(|title| title.text().to_owned()),
             last_time: view.activity.last_time(log),
         }

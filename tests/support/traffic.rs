@@ -1,7 +1,8 @@
 //! What agents write, made from small numbers: plausible events that fit a session's state, and events
 //! that are wrong in one way or another.
 
-use sessiond::log::{Kind, Offset};
+use sessiond::json::Json;
+use sessiond::log::{Kind, Log, Offset};
 use sessiond::session::Session;
 
 use super::bench::Event;
@@ -35,6 +36,35 @@ fn numbers(session: &Session) -> Numbers {
         step: number(relations.open_step().map_or((ended + 1).to_string(), |open| open.number.to_string())),
         open: relations.open_turn().is_some(),
     }
+}
+
+/// The ids of calls that were asked for or started and have no result.
+fn unanswered(log: &Log) -> Vec<String> {
+    let mut waiting = Vec::new();
+    for event in log.iter() {
+        let data = event.data();
+        let message = data.get("message");
+        let ids: Vec<String> = match event.kind() {
+            Kind::ToolCall => data.get("callId").into_iter().collect(),
+            Kind::ToolResult => {
+                message.and_then(|message| message.at(&["source", "callId"])).into_iter().collect()
+            }
+            Kind::AssistantMessage => {
+                let blocks =
+                    message.and_then(|message| message.get("content")).into_iter().flat_map(Json::elements);
+                blocks.filter_map(|block| block.get("id")).collect()
+            }
+            _ => Vec::new(),
+        }
+        .into_iter()
+        .map(|id: Json<'_>| id.text().trim_matches('"').to_owned())
+        .collect();
+        waiting.retain(|id| !ids.contains(id));
+        if event.kind() != Kind::ToolResult {
+            waiting.extend(ids);
+        }
+    }
+    waiting
 }
 
 fn text_block(n: u16) -> String {
@@ -79,10 +109,9 @@ pub fn event_of((kind, variant, b, c): Act, session: &Session) -> Event {
     let nodes: Vec<u64> = session.view().surface.nodes().map(|seq| seq.get()).collect();
     let at = |n: u16| if nodes.is_empty() { 0 } else { usize::from(n) % nodes.len() };
     let (mut first, mut last) = (at(b), at(b).saturating_add(usize::from(c % 4)).min(nodes.len().max(1) - 1));
-    let waiting = session.view().relations.open_calls().collect::<Vec<_>>();
-    let waiting =
-        waiting.get(usize::from(b) % waiting.len().max(1)).map(|call| call.id.trim_matches('"').to_owned());
-    let call = waiting.unwrap_or_else(|| format!("c{}", b % 5));
+    let waiting = unanswered(log);
+    let call = waiting.get(usize::from(b) % waiting.len().max(1)).cloned();
+    let call = call.unwrap_or_else(|| format!("c{}", b % 5));
     match kind % KINDS {
         0 | 1 if !open => Event::new("turn/start", format!(r#"{{"turn":{turn}}}"#)),
         0 if session.view().relations.open_step().is_some() => Event::new("step/end", place),

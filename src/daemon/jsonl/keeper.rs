@@ -56,6 +56,11 @@ impl<'r> Keeper<'r> {
         self.refused.as_ref()
     }
 
+    /// What a model provider would refuse of the valid prefix, in words.
+    pub(super) fn warnings(&mut self) -> Vec<String> {
+        self.history.warnings()
+    }
+
     pub(in crate::daemon) fn into_history(self) -> History {
         self.history
     }

@@ -297,6 +297,7 @@ pub(super) fn inspect(
     if more > 0 {
         problems.push(format!("{more} more records are damaged"));
     }
+    problems.extend(keeper.warnings());
     let locked_by = match Lock::holder(shared.fs.as_ref(), &path.log()) {
         Ok(Some(Some(holder))) if holder.pid != shared.me.pid => Some(locked_by(holder)),
         _ => None,

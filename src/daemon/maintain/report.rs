@@ -98,7 +98,7 @@ impl SessionReport {
         self.problems = examined.findings;
         self.more_problems = examined.more;
         self.repair = matches!(self.status, Status::Repairable | Status::Damaged);
-        let Some(log) = examined.log else { return };
+        let Some(mut log) = examined.log else { return };
         self.repair |= self.status == Status::Corrupt && log.closers.is_some();
         self.events = log.scan.events.get();
         self.torn_tail = log.scan.torn.filter(|_| log.scan.failure().is_none()).map(|torn| Torn {
@@ -115,6 +115,7 @@ impl SessionReport {
                 witness.line()
             ));
         }
+        self.notes.extend(log.history.warnings());
     }
 
     /// Adds what is wrong with the place, unless reading has said it.

@@ -117,12 +117,12 @@ impl Service {
         let id = SessionId::new(&params.session_id).map_err(|_| not_stored(&params.session_id))?;
         let inspected = match self.store.session_mut(id.as_str()) {
             Ok(session) => Inspected {
+                problems: session.warnings(),
                 header: session.header().clone(),
                 inherited: session.inherited_event_count(),
                 closers: session.history().closer_lines(),
                 log: session.share_log(),
                 torn_tail: None,
-                problems: Vec::new(),
                 locked_by: None,
             },
             Err(_) => {

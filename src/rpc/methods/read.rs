@@ -4,14 +4,16 @@ use crate::json::Json;
 use crate::log::{Event, Finder, Kind, Log, Offset, Run, Seq, TypeSet, did_you_mean, nearest};
 use crate::rpc::error::WireError;
 use crate::rpc::overlong::too_long;
+use crate::rpc::pairing::{Pairing, RequestRepair};
 use crate::rpc::params::{
-    EventsParams, MessagesParams, OpenTurnPolicy, SessionParams, Since, SnapshotParams, ThroughParams,
+    EventsParams, MessagesParams, OpenTurnPolicy, RequestParams, SessionParams, Since, SnapshotParams,
+    ThroughParams,
 };
 use crate::rpc::raw::RawJson;
 use crate::rpc::results::*;
 use crate::rpc::service::{Answer, Apart, Call, Place, Service, WayOut, WireLimits, bad_param};
 use crate::session::{Boundary, OnOpenTurn, Refusal, Session, SnapshotOf};
-use crate::view::{OddCall, Open, View, context_text, header_reason, header_text, message_of};
+use crate::view::{Open, View, context_text, header_reason, header_text, mend_messages, message_of};
 
 use super::append::seq_number;
 
@@ -123,7 +125,7 @@ fn fill_by_type<'l>(
         }
         while let Some(event) = step(&mut run) {
             let wanted = types.is_none_or(|types| types.has(event));
-            if looked_at >= MAX_SCANNED || (wanted && !page.push(event.line())) {
+            if looked_at >= MAX_SCANNED || (wanted && !page.push(&event.plain_line())) {
                 return Some(event.seq());
             }
             looked_at += 1;
@@ -248,14 +250,24 @@ impl Service {
         })
     }
 
-    pub(super) fn model_request(&mut self, params: ThroughParams) -> Answer<RequestResult> {
+    pub(super) fn model_request(&mut self, params: RequestParams) -> Answer<RequestResult> {
         let most = self.settings.wire.max_message_bytes;
         let session = self.reading(&params.session_id, None)?;
         let (view, next_seq) = view_through(session, params.through_seq)?;
         let log = session.history().log();
         let mut finder = log.finder();
         let mut seqs = view.surface.message_seqs(0);
-        let messages = whole_page(most, |page| seqs.all(|seq| page.push(message_text(&mut finder, seq))));
+        let (messages, repairs) = match params.pairing {
+            None | Some(Pairing::AsIs) => {
+                (whole_page(most, |page| seqs.all(|seq| page.push(message_text(&mut finder, seq)))), None)
+            }
+            Some(Pairing::Repair) => {
+                let messages = seqs.map(|seq| finder.get(seq).and_then(message_of).unwrap_or(Json::NULL));
+                let mended = mend_messages(messages.collect());
+                let messages = whole_page(most, |page| mended.messages.iter().all(|text| page.push(text)));
+                (messages, Some(mended.repairs.into_iter().map(RequestRepair::from).collect()))
+            }
+        };
         let messages = messages.ok_or_else(|| too_long("session/request", most))?;
         let header = view.request.header.and_then(|seq| log.get(seq));
         let context = view.request.context.and_then(|seq| log.get(seq));
@@ -269,15 +281,16 @@ impl Service {
             context,
             messages: self.call.keep_apart("messages", Place::Last, messages),
             next_seq: next_seq.get(),
+            repairs,
         })
     }
 
     pub(super) fn info(&mut self, params: SessionParams) -> Answer<InfoResult> {
         self.reading(&params.session_id, None)?;
+        let mut warnings = self.store.session_mut(&params.session_id)?.warnings();
         let session = self.store.session(&params.session_id)?;
         let view = session.view();
         let number = |open: Open| RawJson::from_text(open.number.to_string());
-        let mut warnings = relation_warnings(view);
         warnings.extend(self.storage.warnings(session.id()));
         Ok(InfoResult::of(
             self.opened(session),
@@ -302,7 +315,7 @@ impl Service {
         let snapshot = self.store.snapshot(of)?;
         let log = self.store.session(&params.session_id)?.history().log();
         let mut events = log.range(Offset::ZERO, snapshot.length);
-        let seed = whole_page(most, |page| events.all(|event| page.push(event.line())));
+        let seed = whole_page(most, |page| events.all(|event| page.push(&event.plain_line())));
         let seed = seed.ok_or_else(|| too_long("session/snapshot", most))?;
         let session_id = snapshot.source.as_str().to_owned();
         Ok(SnapshotResult {
@@ -331,7 +344,7 @@ impl Service {
         let from = within(log, "fromSeq", from, Offset::ZERO)?;
         let mut text = String::new();
         let mut page = Page::new(&mut text, size);
-        let next = log.range(from, log.len()).find(|event| !page.push(event.line()));
+        let next = log.range(from, log.len()).find(|event| !page.push(&event.plain_line()));
         page.finish();
         Ok((text, next.map(|event| event.seq().get())))
     }
@@ -365,34 +378,4 @@ fn view_through(session: &Session, through: Option<u64>) -> Result<(View, Offset
 
 fn message_text<'l>(log: &mut Finder<'l>, seq: Seq) -> &'l str {
     log.get(seq).and_then(message_of).map_or("null", Json::text)
-}
-
-/// What a front-end should know of a log that is not as a writer should have left it.
-fn relation_warnings(view: &View) -> Vec<String> {
-    const NAMED: usize = 20;
-    let relations = &view.relations;
-    let mut warnings = Vec::new();
-    if let Some(broken) = relations.broken() {
-        warnings.push(format!("event {} breaks {}: {}", broken.seq, broken.error.rule(), broken.error));
-    }
-    // Calls of the open turn may still get their result.
-    let unanswered = relations.settled_call_count();
-    for call in relations.open_calls().take(unanswered.min(NAMED)) {
-        warnings.push(format!("call {} of event {} has no result", call.id, call.seq));
-    }
-    if unanswered > NAMED {
-        warnings.push(format!("{} more calls have no result", unanswered - NAMED));
-    }
-    let mut named = 0;
-    for odd in relations.odd_calls().take(NAMED) {
-        named += 1;
-        warnings.push(match odd {
-            OddCall::Repeated { seq, id } => format!("event {seq} repeats call id {id} before its result"),
-            OddCall::Empty { seq } => format!("event {seq} holds an empty call id"),
-        });
-    }
-    if relations.odd_call_count() > named {
-        warnings.push(format!("{} more call ids are repeated or empty", relations.odd_call_count() - named));
-    }
-    warnings
 }

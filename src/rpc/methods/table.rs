@@ -30,7 +30,7 @@ hand_over! {
     events(EventsParams) -> EventsResult;
     messages(MessagesParams) -> MessagesResult;
     surface(ThroughParams) -> SurfaceResult;
-    model_request(ThroughParams) -> RequestResult;
+    model_request(RequestParams) -> RequestResult;
     info(SessionParams) -> InfoResult;
     list(ListParams) -> Face<ListResult>;
     load(LoadParams) -> Face<Opened>;
