@@ -276,6 +276,11 @@ impl Surface {
         self.nodes.messages()
     }
 
+    /// The seq of the node that stands at a place.
+    pub(super) fn seq_at(&self, place: Seq) -> Option<Seq> {
+        self.nodes.get(place).map(|node| node.seq)
+    }
+
     /// The places and seqs of the nodes that give the derived messages, from the one at `index` on.
     pub(super) fn messages_from(&self, index: usize) -> impl Iterator<Item = (Seq, Seq)> + '_ {
         self.nodes.speaking(index).map(|node| (node.place, node.seq))

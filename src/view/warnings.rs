@@ -20,27 +20,44 @@ const NAMED: usize = 20;
 
 const REMEDY: &str = "session/request with pairing \"repair\" makes a request that providers accept";
 
-/// Those of one kind, in words.
-#[derive(Debug, Default)]
-struct Told {
-    first: Vec<String>,
+/// Findings of one kind.
+#[derive(Debug)]
+struct Told<T> {
+    first: Vec<T>,
     count: usize,
 }
 
-impl Told {
-    fn tell(&mut self, words: impl FnOnce() -> String) {
+impl<T> Default for Told<T> {
+    fn default() -> Self {
+        Self { first: Vec::new(), count: 0 }
+    }
+}
+
+impl<T> Told<T> {
+    fn tell(&mut self, finding: impl FnOnce() -> T) {
         self.count += 1;
         if self.first.len() < NAMED {
-            self.first.push(words());
+            self.first.push(finding());
         }
     }
 
-    fn put_into(&self, out: &mut Vec<String>, what: &str) {
-        out.extend(self.first.iter().cloned());
+    fn put_into(&self, out: &mut Vec<String>, words: impl Fn(&T) -> String, what: &str) {
+        out.extend(self.first.iter().map(words));
         if self.count > self.first.len() {
             out.push(format!("{} more {what}", self.count - self.first.len()));
         }
     }
+}
+
+/// A result out of place.
+#[derive(Debug)]
+struct Misplaced {
+    /// The place of its message on the surface: a rewrite of it stands there too.
+    place: Seq,
+    /// Its call's id, for a person to read.
+    id: String,
+    /// The event that its call is in, if there is one.
+    call: Option<Seq>,
 }
 
 /// How an id was used so far.
@@ -58,11 +75,11 @@ pub struct Watch {
     through: Offset,
     hasher: RandomState,
     uses: HashMap<u64, Use, RandomState>,
-    ids: Told,
+    ids: Told<String>,
     /// Messages of the surface that are followed, by place and seq.
     messages: usize,
     pairs: Pairs<(Seq, Seq)>,
-    results: Told,
+    results: Told<Misplaced>,
 }
 
 impl Watch {
@@ -92,8 +109,19 @@ impl Watch {
         if open.next().is_some() {
             out.push(format!("more calls have no result than these {NAMED}"));
         }
-        self.results.put_into(&mut out, "results are out of place");
-        self.ids.put_into(&mut out, "ids are repeated or empty");
+        let misplaced = |Misplaced { place, id, call }: &Misplaced| {
+            let seq = view.surface.seq_at(*place).unwrap_or(*place);
+            match call {
+                Some(call) => format!(
+                    "event {seq} holds the result of call {id} of event {call}, but other messages stand between them; {REMEDY}"
+                ),
+                None => format!(
+                    "event {seq} holds a result of call {id}, but no call of that id waits for one before it on the surface; {REMEDY}"
+                ),
+            }
+        };
+        self.results.put_into(&mut out, misplaced, "results are out of place");
+        self.ids.put_into(&mut out, String::clone, "ids are repeated or empty");
         out
     }
 
@@ -121,20 +149,13 @@ impl Watch {
             self.messages += 1;
             let Some(message) = finder.get(seq).and_then(message_of) else { continue };
             let results = &mut self.results;
-            self.pairs.take((place, seq), message, |_, id, answer| match answer {
-                Answer::Direct(_) => {}
-                Answer::Late(((_, call), _)) => results.tell(|| {
-                    format!(
-                        "event {seq} holds the result of call {} of event {call}, but other messages stand between them; {REMEDY}",
-                        shown(id)
-                    )
-                }),
-                Answer::Orphan => results.tell(|| {
-                    format!(
-                        "event {seq} holds a result of call {}, but no call of that id waits for one before it on the surface; {REMEDY}",
-                        shown(id)
-                    )
-                }),
+            self.pairs.take((place, seq), message, |_, id, answer| {
+                let call = match answer {
+                    Answer::Direct(_) => return,
+                    Answer::Late(((_, call), _)) => Some(call),
+                    Answer::Orphan => None,
+                };
+                results.tell(|| Misplaced { place, id: shown(id), call });
             });
         }
     }
