@@ -63,6 +63,25 @@ fn a_byte_lost_in_the_middle_is_named_and_the_lines_before_it_are_kept() {
 }
 
 #[test]
+fn what_a_model_provider_would_refuse_is_a_note() {
+    let message = r#"{"id":"a","role":"assistant","content":[{"type":"tool-call","id":"c","name":"t","arguments":""}],"source":{"kind":"model","provider":"p","model":"m"}}"#;
+    let events = [
+        r#"{"type":"turn/start","seq":0,"time":1,"data":{"turn":1}}"#.to_owned(),
+        r#"{"type":"step/start","seq":1,"time":1,"data":{"turn":1,"step":1}}"#.to_owned(),
+        format!(
+            r#"{{"type":"assistant/message","seq":2,"time":1,"data":{{"turn":1,"step":1,"message":{message}}},"surfaceOp":"append"}}"#
+        ),
+        r#"{"type":"step/end","seq":3,"time":1,"data":{"turn":1,"step":1}}"#.to_owned(),
+        r#"{"type":"turn/end","seq":4,"time":1,"data":{"turn":1,"reason":{"kind":"aborted","reason":{"kind":"user"}}}}"#.to_owned(),
+    ];
+    let store = Store::with((header("s") + &events.join("\n") + "\n").as_bytes());
+    let (code, sessions, _) = store.verify();
+    assert_eq!((code, &sessions[0]["status"]), (0, &json!("ok")), "it loads as it is: {}", sessions[0]);
+    let note = sessions[0]["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("call \"c\" of event 2 has no result"), "{note}");
+}
+
+#[test]
 fn what_a_load_mends_is_told_and_mended() {
     let lines: Vec<String> = [vec![header("s")], rows(7)].concat();
     let whole = lines.concat();
