@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sessiond::daemon::{
-    JsonlOptions, JsonlStorage, MemoryStorage, RepairArgs, Root, StoreChoice, VerifyArgs, background,
+    End, JsonlOptions, JsonlStorage, MemoryStorage, RepairArgs, Root, StoreChoice, VerifyArgs, background,
     between, canonical_path, main_repair, main_verify, outlive_file_size_limit, serve,
 };
 use sessiond::disk::lock::Holder;
@@ -21,6 +21,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+/// Exit code of a daemon whose end could not store all that was answered.
+const UNSAVED: u8 = 1;
 /// Exit code of flags that do not fit together, as of those that do not parse.
 const WRONG_USAGE: u8 = 2;
 /// Exit code of a daemon that could not start.
@@ -229,7 +231,8 @@ fn run_serve(args: ServeArgs) -> ExitCode {
         tracing::warn!(%store, %why, "the store is read-only: sessions are listed and inspected, nothing is written");
     }
     let code = match start(args, store, settings, stdio) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(End::Whole) => ExitCode::SUCCESS,
+        Ok(End::Unsaved) => ExitCode::from(UNSAVED),
         Err(error) => {
             tracing::error!(%error, "sessiond could not start or go on");
             ExitCode::from(COULD_NOT_START)
@@ -244,10 +247,10 @@ fn start(
     store: StoreChoice,
     settings: Settings,
     stdio: sessiond::stdio::Stdio,
-) -> Result<(), Box<dyn std::error::Error>> {
+) -> Result<End, Box<dyn std::error::Error>> {
     let recorder = args.record.as_deref().map(record_to).transpose()?;
     match store {
-        StoreChoice::Memory => serve(stdio, settings, |_| Box::new(MemoryStorage::default()), recorder)?,
+        StoreChoice::Memory => Ok(serve(stdio, settings, |_| Box::new(MemoryStorage::default()), recorder)?),
         StoreChoice::Jsonl(root) => {
             let (fixed, max_event_bytes) = (settings.clock.is_fixed(), settings.limits.max_event_bytes);
             let options = JsonlOptions {
@@ -264,10 +267,9 @@ fn start(
                 |waker| -> Box<dyn Storage + Send> { Box::new(JsonlStorage::new(options, threads, waker)) };
             let served = serve(stdio, settings, storage, recorder);
             background.shutdown_background();
-            served?;
+            Ok(served?)
         }
     }
-    Ok(())
 }
 
 /// What other processes are told of us when they find a session locked.

@@ -12,7 +12,7 @@ use sessiond::disk::os::OsFs;
 use sessiond::disk::paths::{Encoding, LogPath};
 use sessiond::disk::publish::{Piece, PublishError, Publisher};
 use sessiond::disk::record::RecordingFs;
-use sessiond::disk::write::{LogWriter, SyncError, SyncJob, SyncStart, WriteError};
+use sessiond::disk::write::{CheckError, LogWriter, SyncError, SyncJob, SyncStart, WriteError};
 
 const ME: Holder = Holder { pid: 1, since_ms: 2 };
 const FIRST: &[u8] = b"{\"type\":\"session\"}\n{\"seq\":0}\n";
@@ -217,17 +217,20 @@ fn what_others_did_to_the_log_is_noticed_and_kept() {
     other.append(b"foreign\n").unwrap();
     let expected = FIRST.len() as u64;
     match writer.append(b"mine\n") {
-        Err(WriteError::ChangedOutside { expected: e, actual }) => {
+        Err(WriteError::Check(CheckError::ChangedOutside { expected: e, actual })) => {
             assert_eq!((e, actual), (expected, expected + 8))
         }
         answer => panic!("{answer:?}"),
     }
     assert_eq!(store.content(), [FIRST, b"foreign\n"].concat());
     other.set_len(3).unwrap();
-    assert!(matches!(writer.append(b"mine\n"), Err(WriteError::ChangedOutside { actual: 3, .. })));
-    assert!(matches!(writer.cut(0), Err(WriteError::ChangedOutside { .. })));
+    assert!(matches!(
+        writer.append(b"mine\n"),
+        Err(WriteError::Check(CheckError::ChangedOutside { actual: 3, .. }))
+    ));
+    assert!(matches!(writer.cut(0), Err(WriteError::Check(CheckError::ChangedOutside { .. }))));
     store.disk.unlink(&log).unwrap();
-    assert!(matches!(writer.append(b"mine\n"), Err(WriteError::Removed)));
+    assert!(matches!(writer.append(b"mine\n"), Err(WriteError::Check(CheckError::Removed))));
 }
 
 #[test]
@@ -239,7 +242,7 @@ fn a_failed_write_never_cuts_what_others_added() {
     store.faults.fail(Some(Op::SetLen), 0, Effect::Errno("EIO"));
     writer.append(b"mine\n").unwrap_err();
     store.disk.open_append(&path().log()).unwrap().append(b"foreign\n").unwrap();
-    assert!(matches!(writer.append(b"mine\n"), Err(WriteError::ChangedOutside { .. })));
+    assert!(matches!(writer.append(b"mine\n"), Err(WriteError::Check(CheckError::ChangedOutside { .. }))));
     assert_eq!(store.content(), [FIRST, b"miforeign\n"].concat());
 }
 

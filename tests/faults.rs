@@ -159,7 +159,7 @@ fn a_close_that_fails_leaves_the_session_live_until_it_can_be_promised() {
 }
 
 #[test]
-fn a_close_lets_go_of_a_log_that_another_program_changed() {
+fn a_close_keeps_a_session_whose_log_another_program_changed() {
     let runtime = runtime();
     let mut bench = Bench::new(&runtime);
     bench.local.ok("session/new", json!({"sessionId": "s"}));
@@ -175,9 +175,15 @@ fn a_close_lets_go_of_a_log_that_another_program_changed() {
     assert_eq!(refusal(flushed)["reason"], "changed_outside");
     let closed = bench.local.call("session/close", json!({"sessionId": "s"}));
     assert_eq!(refusal(closed)["reason"], "changed_outside");
+    assert_eq!(bench.notices_of("session/disposed").len(), 0);
+    assert_eq!(bench.local.events("s").len(), 2, "memory is the last good copy");
+    let rescue = json!({"sessionId": "s", "childSessionId": "saved"});
+    assert_eq!(bench.local.ok("session/rescue", rescue)["sessionId"], "saved");
     assert_eq!(bench.notices_of("session/disposed").len(), 1);
+    bench.local.ok("session/close", json!({"sessionId": "saved"}));
+    assert_eq!(bench.stored("saved"), [note(0), note(1)]);
     bench.local.ok("session/load", json!({"sessionId": "s"}));
-    assert_eq!(bench.local.events("s").len(), 1);
+    assert_eq!(bench.local.events("s").len(), 1, "as the other program left it");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use dur_support::process::{Daemon, log_of, tree, with_note};
 use dur_support::{append, note, said};
@@ -118,6 +119,7 @@ fn a_log_that_was_changed_outside_is_not_written_to() {
         }),
     ];
     for (what, meddle) in meddlings {
+        let reason = if matches!(what, "removed" | "replaced") { "removed" } else { "changed_outside" };
         for durable in [false, true] {
             let store = tempfile::tempdir().unwrap();
             let mut daemon = Daemon::start(store.path());
@@ -130,31 +132,199 @@ fn a_log_that_was_changed_outside_is_not_written_to() {
                 let mut params = append("s", &note(1));
                 params["durable"] = json!(durable);
                 let (code, data) = daemon.err("session/append", params);
-                assert_eq!(
-                    (code.as_str(), &data["reason"]),
-                    ("STORAGE_FAILED", &json!("changed_outside")),
-                    "{what}"
-                );
+                assert_eq!((code.as_str(), &data["reason"]), ("STORAGE_FAILED", &json!(reason)), "{what}");
                 assert_eq!(data["committed"], false, "{what}");
             }
-            // Reads go on, a fork takes what memory holds or is refused, and the file is as the other left it.
+            // Reads go on, a fork takes what memory holds, and the file is as the other left it.
             assert_eq!(daemon.events("s").iter().map(said).collect::<Vec<_>>(), [note(0)], "{what}");
             let events = daemon.notices.iter().filter(|notice| notice["method"] == "session/event");
             assert_eq!(events.count(), 1, "{what}: nothing is announced");
             let fork = json!({"sessionId": "s", "childSessionId": "c"});
-            match daemon.call("session/fork", fork) {
-                Ok(_) => {
-                    daemon.ok("session/close", json!({"sessionId": "c"}));
-                    let child = daemon.ok("session/load", json!({"sessionId": "c"}));
-                    assert_eq!(child["inheritedEventCount"], 1, "{what}");
-                    assert_eq!(said(&daemon.events("c")[0]), note(0), "{what}");
-                }
-                Err(error) => assert_eq!(error["data"]["reason"], "changed_outside", "{what}: {error}"),
-            }
+            daemon.ok("session/fork", fork);
+            daemon.ok("session/close", json!({"sessionId": "c"}));
+            let child = daemon.ok("session/load", json!({"sessionId": "c"}));
+            assert_eq!(child["inheritedEventCount"], 1, "{what}");
+            assert_eq!(said(&daemon.events("c")[0]), note(0), "{what}");
             assert_eq!(std::fs::read(&log).ok(), left, "{what}");
-            let _ = daemon.call("session/close", json!({"sessionId": "s"}));
+            let (_, data) = daemon.err("session/close", json!({"sessionId": "s"}));
+            assert_eq!(data["reason"], reason, "{what}");
             assert_eq!(std::fs::read(&log).ok(), left, "{what}");
             daemon.end();
+        }
+    }
+}
+
+/// What another program does to a live session's log, whether its id is free then, and whether the file itself shows it.
+const TAKEN: [(&str, Meddling, bool, bool); 6] = [
+    ("emptied", |log| std::fs::File::create(log).map(drop).unwrap(), false, true),
+    ("removed", |log| std::fs::remove_file(log).unwrap(), true, true),
+    (
+        "replaced",
+        |log| {
+            let other = log.with_extension("other");
+            std::fs::write(&other, "something else\n").unwrap();
+            std::fs::rename(other, log).unwrap();
+        },
+        false,
+        true,
+    ),
+    ("moved away", |log| std::fs::rename(log, log.with_extension("bak")).unwrap(), true, false),
+    ("with its directory", |log| to_bak(log.parent().unwrap()), true, false),
+    ("with its project", |log| to_bak(log.parent().unwrap().parent().unwrap()), false, false),
+];
+
+fn to_bak(dir: &Path) {
+    std::fs::rename(dir, dir.with_extension("bak")).unwrap();
+}
+
+fn refused_for(what: &str) -> Value {
+    json!(if what == "emptied" { "changed_outside" } else { "removed" })
+}
+
+#[test]
+fn nothing_is_promised_of_a_log_that_another_program_took_and_it_can_be_rescued() {
+    for (what, meddle, free, shown) in TAKEN {
+        let reason = refused_for(what);
+        let store = tempfile::tempdir().unwrap();
+        // Only what asks for it is made durable.
+        let mut daemon = Daemon::with(store.path(), &["--sync-window", "60000"]);
+        with_note(&mut daemon, "s");
+        daemon.ok("session/append", append("s", &("turn/start".to_owned(), json!({"turn": 1}))));
+        let mut answered = 2;
+        meddle(&log_of(store.path(), "s"));
+        daemon.notices.clear();
+        let repeated = |durable: bool| {
+            let mut params = append("s", &note(0));
+            (params["expectedSeq"], params["durable"]) = (json!(0), json!(durable));
+            params
+        };
+        if shown {
+            let (code, data) = daemon.err("session/append", repeated(false));
+            assert_eq!((code.as_str(), &data["reason"]), ("STORAGE_FAILED", &reason), "{what}");
+        } else {
+            // It still goes to the file, wherever that is.
+            assert_eq!(daemon.ok("session/append", append("s", &note(2)))["seq"], 2, "{what}");
+            answered = 3;
+        }
+        for (method, params) in [
+            ("session/flush", json!({"sessionId": "s"})),
+            ("session/append", repeated(true)),
+            ("session/close", json!({"sessionId": "s"})),
+            ("session/flush", json!({"sessionId": "s"})),
+        ] {
+            let (code, data) = daemon.err(method, params);
+            assert_eq!((code.as_str(), &data["reason"]), ("STORAGE_FAILED", &reason), "{what} {method}");
+            assert_eq!(data["committed"], true, "{what} {method}");
+        }
+        // Once a promise has missed the name, appends look for it too.
+        let (code, data) = daemon.err("session/append", append("s", &note("refused")));
+        assert_eq!((code.as_str(), &data["reason"]), ("STORAGE_FAILED", &reason), "{what}");
+        assert_eq!(data["committed"], false, "{what}");
+        let told = daemon.notices.iter().filter(|notice| notice["method"] != "session/event");
+        assert_eq!(told.count(), 0, "{what}: neither durable nor disposed");
+        let events = daemon.events("s");
+        assert_eq!(events.len(), answered, "{what}: it stays live");
+        let rescued = daemon.ok("session/rescue", json!({"sessionId": "s"}));
+        let id = rescued["sessionId"].as_str().unwrap().to_owned();
+        assert_eq!(id == "s", free, "{what}");
+        assert_eq!(rescued["nextSeq"], answered, "{what}: its open turn is no end");
+        daemon.ok(
+            "session/append",
+            append(&id, &("turn/end".to_owned(), json!({"turn": 1, "reason": {"kind": "completed"}}))),
+        );
+        assert_eq!(daemon.ok("session/rescue", json!({"sessionId": id}))["nextSeq"], answered + 1);
+        let events = daemon.events(&id);
+        assert_eq!(daemon.ok("session/flush", json!({"sessionId": id}))["durableSeq"], answered, "{what}");
+        daemon.end();
+        let mut daemon = Daemon::start(store.path());
+        assert!(daemon.ok("session/load", json!({"sessionId": id}))["repaired"].is_null(), "{what}");
+        assert_eq!(daemon.events(&id), events, "{what}");
+    }
+}
+
+#[test]
+fn the_watermark_is_not_told_of_a_log_that_another_program_took() {
+    for (what, meddle, _, _) in TAKEN {
+        let store = tempfile::tempdir().unwrap();
+        let mut daemon = Daemon::with(store.path(), &["--sync-window", "300"]);
+        with_note(&mut daemon, "s");
+        daemon.ok("session/append", append("s", &note(1))); // its window ends behind what another program does
+        meddle(&log_of(store.path(), "s"));
+        let is_refused = |daemon: &mut Daemon| match daemon.call("session/append", append("s", &note("more")))
+        {
+            Ok(_) => false,
+            Err(error) => error["data"]["reason"] == refused_for(what),
+        };
+        // Until the window's promise has missed the name.
+        while !is_refused(&mut daemon) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        daemon.wait_for_lines(1, Duration::from_millis(400));
+        let durable = daemon.notices.iter().filter(|notice| notice["method"] == "session/durable");
+        assert!(durable.clone().all(|notice| notice["params"]["durableSeq"] == 0), "{what}");
+    }
+}
+
+#[test]
+fn the_end_rescues_says_where_and_fails_where_it_cannot() {
+    for (what, meddle, free, _) in TAKEN {
+        for rescues in [true, false] {
+            let (store, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let (stderr, faults) = (logs.path().join("stderr"), logs.path().join("faults"));
+            let mut command = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+            command.arg("serve").arg("--store").arg(format!("jsonl:{}", store.path().display()));
+            command.arg("--fault-file").arg(&faults);
+            let mut daemon = Daemon::run_with(command, std::fs::File::create(&stderr).unwrap().into());
+            with_note(&mut daemon, "s");
+            daemon.ok("session/new", json!({"sessionId": "other"}));
+            daemon.ok("session/append", append("other", &note(0)));
+            let events = daemon.events("s");
+            meddle(&log_of(store.path(), "s"));
+            if !rescues {
+                std::fs::write(&faults, "create_new EIO *\n").unwrap();
+            }
+            assert_eq!(daemon.end_with(), Some(i32::from(!rescues)), "{what}");
+            let said = std::fs::read_to_string(&stderr).unwrap();
+            let Some((_, at)) = said.split_once("stored anew at=") else {
+                assert!(!rescues && said.contains("session=s"), "{what}: {said}");
+                continue;
+            };
+            let log = store.path().join(at.split_whitespace().next().unwrap());
+            let id = log.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+            assert_eq!(id == "s", free, "{what}");
+            let mut daemon = Daemon::start(store.path());
+            daemon.ok("session/load", json!({"sessionId": id}));
+            assert_eq!(daemon.events(&id), events, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_store_whose_directory_was_removed_is_made_again() {
+    for made in [true, false] {
+        let parent = tempfile::tempdir().unwrap();
+        let root = parent.path().join("store");
+        let mut daemon = Daemon::start(&root);
+        with_note(&mut daemon, "closed");
+        daemon.ok("session/close", json!({"sessionId": "closed"}));
+        with_note(&mut daemon, "s");
+        std::fs::remove_dir_all(&root).unwrap();
+        if made {
+            std::fs::create_dir(&root).unwrap();
+        }
+        let (_, data) = daemon.err("session/append", append("s", &note(1)));
+        assert_eq!(data["reason"], "removed");
+        assert_eq!(daemon.err("session/load", json!({"sessionId": "closed"})).0, "SESSION_NOT_FOUND");
+        with_note(&mut daemon, "new");
+        daemon.ok("session/append", append("new", &note(1)));
+        assert_eq!(daemon.ok("session/rescue", json!({"sessionId": "s"}))["sessionId"], "s");
+        daemon.ok("session/append", append("s", &note(1)));
+        assert_eq!(rows(&mut daemon).into_keys().collect::<Vec<_>>(), ["new", "s"]);
+        daemon.end();
+        let mut daemon = Daemon::start(&root);
+        for id in ["new", "s"] {
+            daemon.ok("session/load", json!({"sessionId": id}));
+            assert_eq!(daemon.events(id).iter().map(said).collect::<Vec<_>>(), [note(0), note(1)]);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use dur_support::bench::{Bench, refusal};
 use dur_support::local::{Local, runtime};
-use dur_support::{append, note};
+use dur_support::{Said, append, note, said};
 use serde_json::json;
 use sessiond::disk::delete::{DeleteError, delete};
 use sessiond::disk::fault::{Effect, FaultFs, Op};
@@ -290,5 +290,124 @@ fn a_load_whose_log_another_program_shortens_meanwhile_is_refused() {
         assert_eq!((&refused["errno"], &refused["committed"]), (&json!("EBUSY"), &json!(false)), "{skip}");
         assert_eq!(bench.log("s").unwrap(), whole, "nothing was changed");
         assert_eq!(bench.local.ok("session/load", json!({"sessionId": "s"}))["nextSeq"], 1_000);
+    }
+}
+
+/// What another program does to a log in the double, and whether its id is free then.
+const TAKEN: [(&str, fn(&RecordingFs, &Path), bool); 3] = [
+    ("removed", |disk, log| disk.unlink(log).unwrap(), true),
+    ("emptied", |disk, log| disk.open_append(log).unwrap().set_len(0).unwrap(), false),
+    (
+        "replaced",
+        |disk, log| {
+            disk.unlink(log).unwrap();
+            disk.create_new(log).unwrap().append(b"another program's\n").unwrap();
+        },
+        false,
+    ),
+];
+
+/// A session of three events, the last ones not durable, whose log another program took.
+fn taken(runtime: &Arc<tokio::runtime::Runtime>, take: fn(&RecordingFs, &Path)) -> Bench {
+    let mut bench = Bench::new(runtime);
+    bench.local.ok("session/new", json!({"sessionId": "s"}));
+    bench.local.ok("session/append", append("s", &note(0)));
+    bench.faults.fail(Some(Op::Sync), 0, Effect::Errno("EIO"));
+    bench.local.ok("session/append", append("s", &("turn/start".to_owned(), json!({"turn": 1}))));
+    bench.local.ok("session/append", append("s", &note(2)));
+    let log = bench.disk.paths().into_iter().find(|path| path.ends_with("s/session.jsonl")).unwrap();
+    take(&bench.disk, &log);
+    let _ = bench.faults.take_done();
+    bench
+}
+
+/// What the log of a rescued session must hold.
+fn whole() -> [Said; 3] {
+    [note(0), ("turn/start".to_owned(), json!({"turn": 1})), note(2)]
+}
+
+fn quiet_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        if !panic.payload().downcast_ref::<String>().is_some_and(|text| text.starts_with("a planned bug")) {
+            eprintln!("{panic}");
+        }
+    }));
+}
+
+#[test]
+fn a_rescue_may_fail_anywhere_and_the_next_one_stores_all_that_was_answered() {
+    quiet_panics();
+    let runtime = runtime();
+    for (what, take, free) in TAKEN {
+        let mut bench = taken(&runtime, take);
+        bench.local.ok("session/rescue", json!({"sessionId": "s"}));
+        let count = bench.faults.take_done().len() as u64;
+        assert!(count > 10, "{count}");
+        for skip in 0..count {
+            for effect in [Effect::Errno("EIO"), Effect::Panic] {
+                let context = format!("{what} +{skip} {effect:?}");
+                let mut bench = taken(&runtime, take);
+                bench.faults.fail(None, skip, effect);
+                let first = bench.local.call("session/rescue", json!({"sessionId": "s"}));
+                bench.faults.clear();
+                if let Err(error) = &first {
+                    let code = error["data"]["code"].as_str().unwrap();
+                    assert!(matches!(code, "STORAGE_FAILED" | "INTERNAL"), "{context}: {error}");
+                    assert_eq!(bench.local.events("s").len(), 3, "{context}: it stays live");
+                }
+                let rescued =
+                    first.unwrap_or_else(|_| bench.local.ok("session/rescue", json!({"sessionId": "s"})));
+                let id = rescued["sessionId"].as_str().unwrap().to_owned();
+                assert!(free || id != "s", "{context}");
+                bench.local.ok("session/append", append(&id, &note(3)));
+                bench.local.ok("session/flush", json!({"sessionId": id}));
+                let expected = [&whole()[..], &[note(3)]].concat();
+                assert_eq!(bench.stored(&id), expected, "{context}");
+                for killed in [true, false] {
+                    bench = bench.restart(killed);
+                    bench.local.ok("session/load", json!({"sessionId": id}));
+                    let events: Vec<Said> = bench.local.events(&id).iter().map(said).collect();
+                    assert_eq!(events[..4], expected, "{context}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_end_that_meets_a_fault_rescues_all_or_says_that_it_did_not() {
+    quiet_panics();
+    let runtime = runtime();
+    for (what, take, _) in TAKEN {
+        for at in 0.. {
+            let (skip, effect) = (at / 2, [Effect::Errno("EIO"), Effect::Panic][at as usize % 2]);
+            let context = format!("{what} +{skip} {effect:?}");
+            let Bench { disk, faults, local, .. } = taken(&runtime, take);
+            faults.fail(None, skip, effect);
+            let saved = local.end();
+            let met = faults.take_done().len() as u64 > skip;
+            let mut bench = Bench::on(disk, &runtime);
+            let list = bench.local.ok("session/list", json!({}));
+            let ids =
+                list["sessions"].as_array().unwrap().iter().map(|row| row["sessionId"].as_str().unwrap());
+            let stored: Vec<_> = ids.map(|id| bench.stored(id)).collect();
+            assert!(!saved || stored.contains(&whole().to_vec()), "{context}: {stored:?}");
+            if !met {
+                assert!(saved, "{context}");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_rescue_or_deletion_that_is_under_way_takes_effect_and_is_answered() {
+    let runtime = runtime();
+    for method in ["session/rescue", "session/delete"] {
+        let mut bench = taken(&runtime, TAKEN[2].1);
+        let answer = bench.local.call_and_cancel(method, json!({"sessionId": "s"})).unwrap();
+        assert_eq!(answer["sessionId"].is_null(), method == "session/delete", "{answer}");
+        let refused = bench.local.call("session/append", append("s", &note(3))).unwrap_err();
+        assert_eq!(refused["data"]["code"], "SESSION_NOT_FOUND");
     }
 }

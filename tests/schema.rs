@@ -234,6 +234,7 @@ fn session_life(spelled: fn(Value, &[&str]) -> Value) -> Vec<Value> {
     calls.push(("session/request", session("a")));
     calls.push(("session/request", session("b")));
     calls.push(("session/info", session("b")));
+    calls.push(("session/rescue", session("a")));
     calls.push(("session/flush", session("a")));
     calls.push(("session/inspect", json!({ "sessionId": "a", "limit": 3 })));
     calls.push(("sessiond/status", json!({})));

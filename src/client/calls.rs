@@ -154,6 +154,10 @@ impl Client {
         flush(SessionParams) -> FlushResult
     }
     call! {
+        /// `session/rescue`: stores a live session anew whose file another program changed or removed.
+        rescue(RescueParams) -> Opened
+    }
+    call! {
         /// `session/close`: ends a session's life here.
         face close(EndParams) -> EmptyResult
     }

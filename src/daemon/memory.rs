@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use crate::log::{Header, Offset, SessionId, active_at};
 use crate::rpc::results::Status;
 use crate::rpc::storage::{
-    Inspected, Job, JobResult, ListFacts, ListPage, Listed, Loaded, Storage, StorageError, StoreDescription,
-    StoredInfo, StoredSummary, Ticket,
+    Inspected, Job, JobResult, ListFacts, ListPage, Listed, Loaded, Rescued, Storage, StorageError,
+    StoreDescription, StoredInfo, StoredSummary, Ticket,
 };
 use crate::session::{History, Mended, Recency, Rules, Standing};
 
@@ -119,8 +119,9 @@ impl Storage for MemoryStorage {
                 let (id, kept) = (header.id.clone(), Kept { header, inherited, history });
                 self.resting.insert(kept.standing(), &id);
                 self.kept.insert(id, kept);
-                JobResult::Kept(Ok(None))
+                JobResult::Released(Ok(()))
             }
+            Job::Rescue(..) => JobResult::Rescued(Ok(Rescued::Sound)),
             Job::Delete(id) => {
                 if let Some(kept) = self.kept.remove(&id) {
                     self.resting.remove(kept.standing(), &id);

@@ -18,7 +18,7 @@ pub use flags::between;
 pub use jsonl::{JsonlOptions, JsonlStorage};
 pub use maintain::{RepairArgs, VerifyArgs, main_repair, main_verify};
 pub use memory::MemoryStorage;
-pub use owner::{DaemonError, background, serve};
+pub use owner::{DaemonError, End, background, serve};
 pub use paths::canonical_path;
 pub use root::{Root, RootError};
 pub use signals::outlive_file_size_limit;

@@ -39,6 +39,15 @@ pub enum DaemonError {
     Signals(io::Error),
 }
 
+/// How a daemon has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All that was answered is stored.
+    Whole,
+    /// A session could not be stored with all that was answered; the log says which and why.
+    Unsaved,
+}
+
 /// Threads for timers and work that waits, for a storage that needs them; never for the standard streams.
 ///
 /// What one of them does for timers and one for work is done as long as the runtime is there, whatever the system
@@ -72,7 +81,7 @@ pub fn serve(
     settings: Settings,
     storage: impl FnOnce(Waker) -> Box<dyn Storage + Send>,
     recorder: Option<Recorder>,
-) -> Result<(), DaemonError> {
+) -> Result<End, DaemonError> {
     descriptors::raise_limit();
     let (waker, wake) = wake_pair()?;
     let end_asked = signals::listen(&waker).map_err(DaemonError::Signals)?;
@@ -151,7 +160,7 @@ pub fn serve(
         }
     }
     owner.finish(&wake);
-    Ok(())
+    Ok(if owner.server.is_unsaved() { End::Unsaved } else { End::Whole })
 }
 
 /// How long an end waits for a client that reads nothing at all.

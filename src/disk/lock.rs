@@ -20,8 +20,10 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::fs::{File, FileSystem, errno_error, read_full};
+use super::find::{is_absent, is_link};
+use super::fs::{File, FileSystem, Metadata, errno_error, read_full};
 use super::paths::OWNER_FILE;
+use super::write::CheckError;
 
 /// Who holds a lock, as far as the hint tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +62,10 @@ fn describe(holder: Option<&Holder>) -> String {
 pub struct Lock {
     fs: Arc<dyn FileSystem>,
     file: Arc<dyn File>,
-    hint: PathBuf,
+    log: PathBuf,
     me: Holder,
+    /// Another log lies under the name, with a hint of its own.
+    replaced: bool,
 }
 
 /// A reader that asks who holds a lock takes it for a moment; an owner-to-be looks again before it gives up.
@@ -85,12 +89,8 @@ impl Lock {
                 retries -= 1;
                 std::thread::sleep(RETRY_AFTER);
             }
-            let ours = file.metadata().map_err(LockError::Io)?;
-            match fs.metadata(log) {
-                Ok(named) if named.is_same_file(&ours) => return Ok(Self::announce(fs, file, log, me)),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(LockError::Io(error)),
+            if Named::new(fs, &file, log).leads_here().map_err(LockError::Io)? {
+                return Ok(Self::announce(fs, file, log, me));
             }
         }
         Err(LockError::Replaced)
@@ -110,13 +110,23 @@ impl Lock {
         // A new file each time: a link or a pipe that lies there under this name is removed, not written through.
         let _ = fs.unlink(&hint);
         let _ = fs.create_new(&hint).and_then(|file| file.append(hint_text(me).as_bytes()));
-        Self { fs: Arc::clone(fs), file, hint, me }
+        Self { fs: Arc::clone(fs), file, log: log.to_owned(), me, replaced: false }
     }
 
     /// The locked log, open for reading and appending.
     #[must_use]
     pub fn file(&self) -> &Arc<dyn File> {
         &self.file
+    }
+
+    /// The log and the name under which it was locked.
+    pub(super) fn named(&self) -> Named {
+        Named::new(&self.fs, &self.file, &self.log)
+    }
+
+    /// The name and the hint beside it are another log's from now on, of this process too.
+    pub(super) fn replaced(&mut self) {
+        self.replaced = true;
     }
 
     /// Who owns a log at this moment, for `lockedBy` of `session/inspect`; `None` when nobody does. An owner without
@@ -134,13 +144,49 @@ impl Lock {
     }
 }
 
+/// An open file and the name that should lead to it.
+pub(super) struct Named {
+    fs: Arc<dyn FileSystem>,
+    pub(super) file: Arc<dyn File>,
+    name: PathBuf,
+}
+
+impl Named {
+    pub(super) fn new(fs: &Arc<dyn FileSystem>, file: &Arc<dyn File>, name: &Path) -> Self {
+        Self { fs: Arc::clone(fs), file: Arc::clone(file), name: name.to_owned() }
+    }
+
+    /// Whether the name leads to this very file: not if another program removed, moved or replaced it, or a directory
+    /// above it.
+    pub(super) fn leads_here(&self) -> io::Result<bool> {
+        self.leads_to(&self.file.metadata()?)
+    }
+
+    /// The facts of a log of which something is promised. A name that may not be looked at is no sign that it is gone.
+    pub(super) fn check(&self) -> Result<Metadata, CheckError> {
+        let ours = self.file.metadata().map_err(CheckError::Examine)?;
+        match self.leads_to(&ours) {
+            Ok(false) => Err(CheckError::Removed),
+            Ok(true) | Err(_) => Ok(ours),
+        }
+    }
+
+    fn leads_to(&self, ours: &Metadata) -> io::Result<bool> {
+        match self.fs.metadata(&self.name) {
+            Ok(named) => Ok(named.is_same_file(ours)),
+            Err(error) if is_absent(&error) || is_link(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // Before the unlock, so that it is never the next owner's hint that goes; and only ours, should the log have
         // been replaced by another program and be owned by another process by now.
         contained(|| {
-            if read_hint(self.fs.as_ref(), &self.hint) == Some(self.me) {
-                let _ = self.fs.unlink(&self.hint);
+            if !self.replaced && read_hint(self.fs.as_ref(), &self.log) == Some(self.me) {
+                let _ = self.fs.unlink(&self.log.with_file_name(OWNER_FILE));
             }
         });
         // Explicitly, because a sync on another thread may still hold a clone of the handle.

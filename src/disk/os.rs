@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -21,11 +21,12 @@ const DIR_MODE: Mode = Mode::RWXU;
 
 /// A directory of the operating system as a store's root.
 ///
-/// The root is opened at its first use and held from then on: renaming or replacing it later does not redirect the
-/// store. The root's own path may go through links (it is the user's to choose); nothing below it may.
+/// The root is opened at its first use and held from then on: renaming it later does not redirect the store. Only a
+/// root that was removed is looked for again by its path. That path may go through links (it is the user's to choose);
+/// nothing below it may.
 pub struct OsFs {
     root: PathBuf,
-    fd: OnceLock<OwnedFd>,
+    fd: Mutex<Option<Arc<OwnedFd>>>,
     /// Set once this instance has made the root, whose name its parent then has to sync.
     created: Mutex<Vec<PathBuf>>,
     /// Cleared at the first `ENOSYS`, so that an old kernel is asked only once.
@@ -37,7 +38,7 @@ impl OsFs {
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let created = Mutex::new(Vec::new());
-        Self { root: root.into(), fd: OnceLock::new(), created, has_openat2: AtomicBool::new(true) }
+        Self { root: root.into(), fd: Mutex::new(None), created, has_openat2: AtomicBool::new(true) }
     }
 
     /// As [`new`](Self::new), walking directory by directory as on a kernel without `openat2`.
@@ -55,12 +56,19 @@ impl OsFs {
         &self.root
     }
 
-    fn root_fd(&self) -> io::Result<BorrowedFd<'_>> {
-        if let Some(fd) = self.fd.get() {
-            return Ok(fd.as_fd());
+    fn root_fd(&self) -> io::Result<Arc<OwnedFd>> {
+        let mut held = self.fd.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(fd) = held.as_ref() {
+            if rustix::fs::fstat(fd)?.st_nlink > 0 {
+                return Ok(Arc::clone(fd));
+            }
+            tracing::warn!(
+                "another program removed the store's directory: it is looked for by its path again"
+            );
+            *held = None;
         }
-        let fd = rustix::fs::open(&self.root, DIR | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(self.fd.get_or_init(|| fd).as_fd())
+        let fd = Arc::new(rustix::fs::open(&self.root, DIR | OFlags::CLOEXEC, Mode::empty())?);
+        Ok(Arc::clone(held.insert(fd)))
     }
 
     /// Opens something that exists, or creates a file in an existing directory, without following any link.
@@ -73,7 +81,7 @@ impl OsFs {
         if self.has_openat2.load(Ordering::Relaxed) {
             use rustix::fs::ResolveFlags;
             let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-            match rustix::fs::openat2(root, path, flags, mode, inside) {
+            match rustix::fs::openat2(&root, path, flags, mode, inside) {
                 // Sandboxes answer EPERM to calls that they do not know; a real EPERM comes back from the walk.
                 Err(Errno::NOSYS | Errno::PERM) => self.has_openat2.store(false, Ordering::Relaxed),
                 // A rename elsewhere was seen during the lookup; the walk cannot be confused by it.
@@ -81,7 +89,7 @@ impl OsFs {
                 answer => return Ok(answer?),
             }
         }
-        self.walk(root, path, flags, mode)
+        self.walk(root.as_fd(), path, flags, mode)
     }
 
     fn walk(&self, root: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {

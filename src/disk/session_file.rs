@@ -212,7 +212,7 @@ impl SessionFile {
     /// The log's file and the range of it that holds the first `length` events, for a fork to copy.
     pub fn prefix(&self, log: &Log, length: Offset) -> Option<(Arc<dyn super::fs::File>, Range<u64>)> {
         let header = self.verbatim?;
-        if length > self.written {
+        if length > self.written || self.writer.check().is_err() {
             return None;
         }
         let bytes: usize = log.lines(Offset::ZERO, length).map(str::len).sum();
@@ -221,10 +221,13 @@ impl SessionFile {
 
     /// Hands the events of `log` that are not yet written to the operating system: all of them or none.
     ///
-    /// With no such events it only remembers the lines that a failed sync has put in doubt.
+    /// With no such events it looks whether the file is as this process left it, and remembers the lines that a failed
+    /// sync has put in doubt.
     pub fn write(&mut self, log: &Log) -> Result<(), FileError> {
         if log.len() > self.written {
             self.append_from(log)?;
+        } else {
+            self.check()?;
         }
         if self.lost && self.path.encoding() == Encoding::Plain {
             self.lost_lines = self.unsynced_mend.clone();
@@ -233,6 +236,31 @@ impl SessionFile {
             }
         }
         Ok(())
+    }
+
+    /// Whether the file is as this process left it, its name aside: what an answer of committed events promises.
+    ///
+    /// # Errors
+    /// [`FileError::Deleted`], else [`FileError::Unsynced`].
+    pub fn check(&self) -> Result<(), FileError> {
+        if self.deleted {
+            return Err(FileError::Deleted);
+        }
+        self.writer.check().map_err(|error| FileError::Unsynced(error.into()))
+    }
+
+    /// The same with its name, which may wait for the disk.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_named(&self) -> Result<(), FileError> {
+        self.check()?;
+        self.writer.check_named().map_err(|error| FileError::Unsynced(error.into()))
+    }
+
+    /// Lets go of a file whose name is another log's of this process from now on.
+    pub fn replaced(mut self) {
+        self.writer.replaced();
     }
 
     fn append_from(&mut self, log: &Log) -> Result<(), FileError> {
@@ -277,7 +305,7 @@ impl SessionFile {
             return Err(FileError::Deleted);
         }
         if self.needs_mending() {
-            self.writer.check()?; // before anything is put beside it
+            self.writer.check_named().map_err(WriteError::from)?; // before anything is put beside it
         }
         if let Some(at) = self.mend.cut_at {
             let (log, end) = (self.path.log(), self.writer.committed_len());
@@ -320,14 +348,16 @@ impl SessionFile {
     }
 
     /// Begins to make everything written durable; with the job come the bytes that it may have to write
-    /// again. After a failed sync, [`Self::write`] must have been called since.
-    pub fn start_sync(&mut self) -> Option<(SyncJob, Vec<u8>)> {
+    /// again. After a failed sync, [`Self::write`] must have been called since. With `promised` the job looks at the
+    /// file's name although nothing may be left to sync.
+    pub fn start_sync(&mut self, promised: bool) -> Option<(SyncJob, Vec<u8>)> {
         let unsynced = self.writer.durable_len() < self.writer.committed_len();
         let plain = self.path.encoding() == Encoding::Plain;
         if plain && self.lost && unsynced && self.lost_lines.is_empty() {
             return None; // the next write brings what is to be written again
         }
-        match self.writer.start_sync() {
+        let start = if promised { self.writer.start_promise() } else { self.writer.start_sync() };
+        match start {
             SyncStart::Nothing | SyncStart::Busy => None,
             SyncStart::Job(job) => {
                 self.syncing = self.written;
@@ -344,7 +374,7 @@ impl SessionFile {
     /// Takes a sync back; gives how far the log is durable now.
     pub fn finish_sync(&mut self, done: SyncDone) -> Result<Offset, SyncError> {
         let result = self.writer.finish_sync(done);
-        self.lost = result.is_err();
+        self.lost = self.writer.must_rewrite();
         result?;
         (self.durable, self.lost_lines) = (self.syncing, Vec::new());
         self.unsynced_mend.clear();
@@ -356,17 +386,9 @@ impl SessionFile {
 
     /// Makes everything written durable, on this thread.
     pub fn sync_all(&mut self) -> Result<Offset, SyncError> {
-        match self.start_sync() {
-            Some((job, tail)) => {
-                let done = job.run(&mut tail.as_slice() as &mut dyn Read);
-                self.finish_sync(done)
-            }
-            None if self.is_syncing() || self.lost => Err(SyncError::Lost),
-            None => {
-                self.durable = self.written;
-                Ok(self.durable)
-            }
-        }
+        let Some((job, tail)) = self.start_sync(true) else { return Err(SyncError::Lost) };
+        let done = job.run(&mut tail.as_slice() as &mut dyn Read);
+        self.finish_sync(done)
     }
 
     /// Whether a sync is under way: its end must come before another one begins.

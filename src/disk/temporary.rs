@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::find::is_absent;
 use super::fs::{DirEntry, File, FileKind, FileSystem};
-use super::lock::{Lock, LockError, contained};
+use super::lock::{Lock, LockError, Named, contained};
 use super::paths::{Encoding, LogPath};
 use super::publish::{PublishError, step};
 use super::summary::SUMMARY_FILE;
@@ -39,20 +39,12 @@ impl Temporary {
                 Err(error) => return Err(error.into()),
             }
             // A sweeper may have had it before: then it has no name any more.
-            if this.is_named().map_err(step("examine the file"))? {
+            let named = Named::new(fs, &this.file, &this.path);
+            if named.leads_here().map_err(step("examine the file"))? {
                 return Ok(this);
             }
         }
         Err(LockError::Replaced.into())
-    }
-
-    fn is_named(&self) -> io::Result<bool> {
-        let ours = self.file.metadata()?;
-        match self.fs.metadata(&self.path) {
-            Ok(named) => Ok(named.is_same_file(&ours)),
-            Err(error) if is_absent(&error) => Ok(false),
-            Err(error) => Err(error),
-        }
     }
 
     /// The file, open for reading and appending.

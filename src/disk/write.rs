@@ -10,7 +10,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::fs::{File, FileSystem, what_helps};
-use super::lock::Lock;
+use super::lock::{Lock, Named};
+
+/// Why nothing can be promised of a log: it is not the file any more that this store left under its name.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// The log could not be examined.
+    #[error("the log could not be examined ({0}), nothing was changed: {helps}", helps = what_helps(.0))]
+    Examine(#[source] io::Error),
+    /// The log is longer or shorter than what this store wrote.
+    #[error("another program changed the log ({actual} bytes, expected {expected}): rescue the session")]
+    ChangedOutside {
+        /// The size that this store left.
+        expected: u64,
+        /// The size now.
+        actual: u64,
+    },
+    /// The name leads to nothing, or to another file: what is in the log cannot be read under it.
+    #[error("another program removed, moved or replaced the log: rescue the session")]
+    Removed,
+}
 
 /// Why bytes were not added. Nothing of them counts as written, and the same append may be tried again.
 #[derive(Debug, thiserror::Error)]
@@ -28,24 +47,9 @@ pub enum WriteError {
         /// Why the log was not cut back.
         rollback: Box<WriteError>,
     },
-    /// The log's size could not be read.
-    #[error("the log could not be examined ({0}), nothing was added: {helps}", helps = what_helps(.0))]
-    Examine(#[source] io::Error),
-    /// The log is longer or shorter than what this store wrote.
-    #[error(
-        "another program changed the log ({actual} bytes, expected {expected}): close the session and load it"
-    )]
-    ChangedOutside {
-        /// The size that this store left.
-        expected: u64,
-        /// The size now.
-        actual: u64,
-    },
-    /// The log has no name any more: what would be added could never be read.
-    #[error(
-        "another program removed the log: close the session; its events can still be read here until then"
-    )]
-    Removed,
+    /// The log is not the one that this store left.
+    #[error(transparent)]
+    Check(#[from] CheckError),
     /// A cut was asked for while a sync runs.
     #[error("the log is being synced: cut it after that")]
     Syncing,
@@ -66,16 +70,9 @@ pub enum SyncError {
         /// How many bytes were missing.
         missing: u64,
     },
-    /// The log is shorter than what was committed.
-    #[error(
-        "another program cut the log to {actual} bytes, {expected} were committed: close the session and load it"
-    )]
-    ChangedOutside {
-        /// The committed size.
-        expected: u64,
-        /// The size now.
-        actual: u64,
-    },
+    /// The log is not the one that this store left; what it has is synced.
+    #[error(transparent)]
+    Check(#[from] CheckError),
     /// The sync never ended (its thread died).
     #[error("the log's sync was lost: its last events may not survive power loss; try again")]
     Lost,
@@ -94,6 +91,8 @@ pub struct LogWriter {
     /// A sync failed: the kernel may have dropped the tail and call it clean.
     must_rewrite: bool,
     syncing: bool,
+    /// The name did not lead here at the last look.
+    misplaced: bool,
     /// The log's name is not durable yet.
     name: Option<Name>,
 }
@@ -120,11 +119,13 @@ pub enum SyncStart {
 /// One sync, detached from its writer.
 #[must_use]
 pub struct SyncJob {
-    file: Arc<dyn File>,
+    log: Named,
     from: u64,
     to: u64,
     cuts: u64,
     rewrite: bool,
+    /// Something is not durable yet.
+    unsynced: bool,
     name: Option<Name>,
 }
 
@@ -159,6 +160,7 @@ impl LogWriter {
             durable_cuts,
             must_rewrite: false,
             syncing: false,
+            misplaced: false,
             name: None,
         }
     }
@@ -198,17 +200,20 @@ impl LogWriter {
     }
 
     /// Adds whole records at the end and returns the new committed length. All or nothing: a write that stops half-way
-    /// is continued, so that the system names the cause, and cut off again if it cannot be.
+    /// is continued, so that the system names the cause, and cut off again if it cannot be. The name is looked at only
+    /// where the last promise has missed it.
     ///
     /// # Errors
     /// [`WriteError`].
     pub fn append(&mut self, bytes: &[u8]) -> Result<u64, WriteError> {
         self.recover()?;
-        match self.size()? {
-            actual if actual != self.len => {
-                return Err(WriteError::ChangedOutside { expected: self.len, actual });
-            }
-            _ => {}
+        let actual = self.size()?;
+        if actual != self.len {
+            return Err(CheckError::ChangedOutside { expected: self.len, actual }.into());
+        }
+        if self.misplaced {
+            self.lock.named().check()?;
+            self.misplaced = false;
         }
         // Until all is there: a bug on the way leaves a part of it, as a failure does.
         self.left_behind = Some(self.len + bytes.len() as u64);
@@ -237,8 +242,7 @@ impl LogWriter {
     /// Cuts off what a failed write has left, if anything. [`append`](Self::append) does this first.
     ///
     /// # Errors
-    /// [`WriteError::Examine`], [`WriteError::Failed`] (the cut), [`WriteError::ChangedOutside`] when what is there
-    /// cannot be ours, [`WriteError::Removed`].
+    /// [`WriteError::Failed`] (the cut), [`WriteError::Check`].
     pub fn recover(&mut self) -> Result<(), WriteError> {
         if self.left_behind.is_none() {
             return Ok(());
@@ -264,7 +268,7 @@ impl LogWriter {
         self.recover()?;
         let actual = self.size()?;
         if actual != self.len || len > actual {
-            return Err(WriteError::ChangedOutside { expected: self.len, actual });
+            return Err(CheckError::ChangedOutside { expected: self.len, actual }.into());
         }
         self.file().set_len(len).map_err(WriteError::Failed)?;
         self.cuts += 1;
@@ -273,21 +277,35 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Whether the log has its name and is at most as long as what this store has left there.
+    /// Whether the log has a name and is as long as what this store has left there.
     ///
     /// # Errors
-    /// [`WriteError::Examine`], [`WriteError::ChangedOutside`], [`WriteError::Removed`].
-    pub fn check(&self) -> Result<(), WriteError> {
+    /// [`CheckError`].
+    pub fn check(&self) -> Result<(), CheckError> {
         let (actual, ours) = (self.size()?, self.left_behind.unwrap_or(self.len));
         match actual < self.len || actual > ours {
-            true => Err(WriteError::ChangedOutside { expected: self.len, actual }),
+            true => Err(CheckError::ChangedOutside { expected: self.len, actual }),
             false => Ok(()),
         }
     }
 
-    fn size(&self) -> Result<u64, WriteError> {
-        let meta = self.file().metadata().map_err(WriteError::Examine)?;
-        if meta.links == 0 { Err(WriteError::Removed) } else { Ok(meta.len) }
+    /// [`check`](Self::check), and whether the name that this store gave it leads to it, which may wait for the disk.
+    ///
+    /// # Errors
+    /// [`CheckError`].
+    pub fn check_named(&self) -> Result<(), CheckError> {
+        self.check()?;
+        self.lock.named().check().map(|_| ())
+    }
+
+    fn size(&self) -> Result<u64, CheckError> {
+        let meta = self.file().metadata().map_err(CheckError::Examine)?;
+        if meta.links == 0 { Err(CheckError::Removed) } else { Ok(meta.len) }
+    }
+
+    /// The name is another log's from now on: this one goes without touching what lies beside that.
+    pub fn replaced(&mut self) {
+        self.lock.replaced();
     }
 
     /// Whether a sync is under way.
@@ -296,38 +314,60 @@ impl LogWriter {
         self.syncing
     }
 
+    /// A sync has failed, and none succeeded since: the unsynced tail is to be written again.
+    #[must_use]
+    pub fn must_rewrite(&self) -> bool {
+        self.must_rewrite
+    }
+
     /// Begins to make everything committed so far durable.
     pub fn start_sync(&mut self) -> SyncStart {
+        if !self.syncing && !self.is_unsynced() {
+            return SyncStart::Nothing;
+        }
+        self.start_promise()
+    }
+
+    /// The same for somebody who is promised that it is durable: the log's name is looked at although nothing may be
+    /// left to sync.
+    pub fn start_promise(&mut self) -> SyncStart {
         if self.syncing {
             return SyncStart::Busy;
         }
-        let in_doubt = self.must_rewrite || !self.is_settled();
-        if self.durable == self.len && self.durable_cuts == self.cuts && !in_doubt {
-            return SyncStart::Nothing;
-        }
         self.syncing = true;
         SyncStart::Job(SyncJob {
-            file: Arc::clone(self.file()),
+            log: self.lock.named(),
             from: self.durable,
             to: self.len,
             cuts: self.cuts,
             rewrite: self.must_rewrite,
+            unsynced: self.is_unsynced(),
             name: self.name.clone(),
         })
+    }
+
+    fn is_unsynced(&self) -> bool {
+        let in_doubt = self.must_rewrite || !self.is_settled();
+        self.durable < self.len || self.durable_cuts < self.cuts || in_doubt
     }
 
     /// Takes back a sync and returns the new durable length. Appends may have happened in between.
     ///
     /// # Errors
-    /// What the sync met; from now on the unsynced tail counts as lost by the kernel.
+    /// What the sync met; from now on the unsynced tail counts as lost by the kernel, unless it was only not found under
+    /// its name ([`SyncError::Check`]).
     pub fn finish_sync(&mut self, done: SyncDone) -> Result<u64, SyncError> {
         self.syncing = false;
         match done.result {
             Ok(()) => {
-                (self.must_rewrite, self.name) = (false, None);
+                (self.must_rewrite, self.name, self.misplaced) = (false, None, false);
                 self.durable = done.to;
                 self.durable_cuts = done.cuts;
                 Ok(self.durable)
+            }
+            Err(SyncError::Check(error)) => {
+                self.misplaced = true;
+                Err(error.into())
             }
             Err(error) => {
                 self.must_rewrite = true;
@@ -366,13 +406,30 @@ impl SyncJob {
 
     /// Syncs. `tail` gives exactly the bytes of [`rewrites`](Self::rewrites) and is not read when that is `None`.
     ///
-    /// They are written over what is there, without a cut before: a process killed in between loses nothing.
+    /// They are written over what is there, without a cut before: a process killed in between loses nothing. The look at
+    /// the name comes last: what is durable under no name is no promise. What is behind the committed bytes does not
+    /// matter, as the log may have grown meanwhile.
     pub fn run(self, tail: &mut dyn Read) -> SyncDone {
-        let result = if self.rewrite { self.rewrite(tail) } else { Ok(()) };
-        let result = result.and_then(|()| self.file.sync_data().map_err(SyncError::Failed));
-        let name = || self.name.as_ref().map_or(Ok(()), |Name { fs, dir }| fs.sync_dir(dir));
-        let result = result.and_then(|()| name().map_err(SyncError::Failed));
+        let result = if self.unsynced { self.sync(tail) } else { Ok(()) };
+        let result = result.and_then(|()| Ok(self.check()?));
         SyncDone { to: self.to, cuts: self.cuts, result }
+    }
+
+    fn check(&self) -> Result<(), CheckError> {
+        let actual = self.log.check()?.len;
+        match actual < self.to {
+            true => Err(CheckError::ChangedOutside { expected: self.to, actual }),
+            false => Ok(()),
+        }
+    }
+
+    fn sync(&self, tail: &mut dyn Read) -> Result<(), SyncError> {
+        if self.rewrite {
+            self.rewrite(tail)?;
+        }
+        self.log.file.sync_data().map_err(SyncError::Failed)?;
+        let name = self.name.as_ref().map_or(Ok(()), |Name { fs, dir }| fs.sync_dir(dir));
+        name.map_err(SyncError::Failed)
     }
 
     /// What to hand back when the thread that ran the job is gone. The number of bytes that it may have synced does
@@ -382,9 +439,9 @@ impl SyncJob {
     }
 
     fn rewrite(&self, tail: &mut dyn Read) -> Result<(), SyncError> {
-        let actual = self.file.metadata().map_err(SyncError::Rewrite)?.len;
+        let actual = self.log.file.metadata().map_err(SyncError::Rewrite)?.len;
         if actual < self.to {
-            return Err(SyncError::ChangedOutside { expected: self.to, actual });
+            return Err(CheckError::ChangedOutside { expected: self.to, actual }.into());
         }
         let mut at = self.from;
         let mut buf = vec![0; 1 << 16];
@@ -399,7 +456,7 @@ impl SyncJob {
             };
             let mut rest = part.get(..read).unwrap_or_default();
             while !rest.is_empty() {
-                match self.file.write_at(at, rest) {
+                match self.log.file.write_at(at, rest) {
                     Ok(0) => return Err(SyncError::Rewrite(io::ErrorKind::WriteZero.into())),
                     Ok(n) => {
                         at += n as u64;

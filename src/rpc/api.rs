@@ -86,6 +86,10 @@ pub trait SessionApi {
     #[method(name = "session/flush", aliases = ["_session/flush"], with_extensions)]
     fn flush(&self, params: SessionParams) -> RpcResult<FlushResult>;
 
+    /// Stores a live session anew whose file another program changed or removed.
+    #[method(name = "session/rescue", aliases = ["_session/rescue"], with_extensions)]
+    fn rescue(&self, params: RescueParams) -> RpcResult<Opened>;
+
     /// Ends a session's life here.
     #[method(name = "session/close", aliases = ["_session/close"], with_extensions)]
     fn close(&self, params: EndParams) -> RpcResult<Face<EmptyResult>>;

@@ -472,6 +472,17 @@ params! {
 }
 
 params! {
+    /// The params of `session/rescue`.
+    strict RescueParams {
+        /// The session; it must be live.
+        session_id: String,
+        /// The id under which it goes on if its own is another log's; minted when left out. It must be free in any case.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        child_session_id: Option<String>,
+    }
+}
+
+params! {
     /// The params of `sessiond/status`.
     strict StatusParams {}
 }

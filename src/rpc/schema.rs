@@ -141,6 +141,11 @@ impl Schemas {
             "session/inspect",
             "A stored or live session as it lies there, read without changing it.",
         );
+        method::<RescueParams, Opened>(
+            all,
+            "session/rescue",
+            "Stores a live session anew whose file another program changed, moved or removed.",
+        );
         method::<StatusParams, StatusResult>(
             all,
             "sessiond/status",

@@ -73,6 +73,10 @@ pub struct Server {
     pub(super) held: bool,
     /// What was carried out last is not answered: it waits, and is carried out again.
     pub(super) parked: bool,
+    /// The last act has begun.
+    pub(super) ending: bool,
+    /// In it a session could not be stored whole.
+    pub(super) unsaved: bool,
 }
 
 impl Server {
@@ -93,6 +97,8 @@ impl Server {
             direct: true,
             held: false,
             parked: false,
+            ending: false,
+            unsaved: false,
         }
     }
 
@@ -333,7 +339,8 @@ impl Server {
         service.call.sent = sent; // the guard must know
         if let Next::Rerun(job) = next {
             self.parked = true;
-            return self.start(Waiting::Rerun { line: line.into(), id: id_of(request), names, found }, job);
+            let (id, final_job) = (id_of(request), job.is_final());
+            return self.start(Waiting::Rerun { line: line.into(), id, names, found, final_job }, job);
         }
         let out = &mut service.out;
         let start = match apart {

@@ -33,6 +33,13 @@ pub trait Storage {
         None
     }
 
+    /// Whether the log of a live session is as this process left it, as far as can be told without waiting: what an
+    /// answer of events that had been there before promises.
+    fn check(&self, id: &SessionId) -> Result<(), StorageError> {
+        let _ = id;
+        Ok(())
+    }
+
     /// Whether [`Self::finished`] or [`Self::durable_moved`] may have something to say. What others have told since the
     /// last look is heard: this must be asked again and again, or nothing goes on.
     fn has_news(&mut self) -> bool;
@@ -124,6 +131,9 @@ pub enum Job {
     Sync(SessionId, Option<Box<ListFacts>>),
     /// Let a session go that is no longer live: flushed, unlocked.
     Release(Box<Session>),
+    /// Store a session anew with all that it holds, if its file is not what this process left there: under its own id,
+    /// or if that is taken under the other one; without another one that is [`StorageError::Exists`].
+    Rescue(Box<Publication>, Option<SessionId>),
     /// Remove a session, live here or not.
     Delete(SessionId),
     /// Let a loaded session go that did not become live.
@@ -136,12 +146,18 @@ impl Job {
         match self {
             Self::Publish(id, _) | Self::Sync(id, _) | Self::Delete(id) | Self::Abandon(id) => Some(id),
             Self::Release(session) => Some(session.id()),
+            Self::Rescue(publication, _) => Some(&publication.header.id),
             Self::Find(..)
             | Self::Load { .. }
             | Self::Inspect { .. }
             | Self::List { .. }
             | Self::LookUp(_) => None,
         }
+    }
+
+    /// Whether its end changes which sessions there are: a request that has begun it can no longer be cancelled.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Rescue(..) | Self::Delete(_))
     }
 }
 
@@ -160,6 +176,19 @@ pub struct Publication {
     pub summary: Option<Box<ListFacts>>,
 }
 
+impl From<&mut Session> for Publication {
+    /// All that a session holds.
+    fn from(session: &mut Session) -> Self {
+        Self {
+            header: session.header().clone(),
+            inherited: session.inherited_event_count(),
+            parent: None,
+            log: session.share_log(),
+            summary: None,
+        }
+    }
+}
+
 /// What came of a job.
 #[derive(Debug)]
 pub enum JobResult {
@@ -173,10 +202,34 @@ pub enum JobResult {
     Listed(Result<Listed, StorageError>),
     /// [`Job::LookUp`].
     LookedUp(Box<SamePlace>),
-    /// [`Job::Publish`], [`Job::Sync`], [`Job::Release`]: the last durable event.
+    /// [`Job::Publish`], [`Job::Sync`]: the last durable event.
     Kept(Result<Option<Seq>, StorageError>),
+    /// [`Job::Release`].
+    Released(Result<(), Box<Unreleased>>),
+    /// [`Job::Rescue`].
+    Rescued(Result<Rescued, StorageError>),
     /// [`Job::Delete`].
     Deleted(Result<(), StorageError>),
+}
+
+/// A session that could not be let go of with all that it holds stored. Its file is let go of all the same.
+#[derive(Debug)]
+pub struct Unreleased {
+    /// The session, unless a bug has cost it.
+    pub session: Option<Box<Session>>,
+    /// Why.
+    pub error: StorageError,
+}
+
+/// How a live session is stored after [`Job::Rescue`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rescued {
+    /// As before: nothing was wrong with its file.
+    Sound,
+    /// Anew, under its own id.
+    Anew,
+    /// Anew, under the other id.
+    Renamed(SessionId),
 }
 
 /// What is known of a stored session at a glance.

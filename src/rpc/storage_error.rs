@@ -108,7 +108,7 @@ pub enum Loss {
         /// The bytes now.
         actual: u64,
     },
-    /// Another program took its name away.
+    /// Another program took its name away, or gave it to another file.
     Removed,
     /// It was deleted here; what was left to do has failed.
     Deleted,
@@ -128,9 +128,15 @@ impl StorageError {
         }
     }
 
-    /// Whether nothing can be written to the log any more.
-    pub(super) fn is_lost(&self) -> bool {
-        matches!(self, Self::Lost { .. } | Self::Bug)
+    /// Whether another program took the log from this process: memory is the last good copy.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self, Self::Lost { how: Loss::Changed { .. } | Loss::Removed, .. })
+    }
+
+    /// Whether a session whose log cannot be written any more is closed all the same: it was deleted, or a bug has let go
+    /// of its file, and loading it is what helps.
+    pub(super) fn lets_close(&self) -> bool {
+        matches!(self, Self::Lost { how: Loss::Deleted, .. } | Self::Bug)
     }
 }
 
@@ -175,12 +181,14 @@ impl From<StorageError> for WireError {
                         "changed_outside",
                         format!(
                             "another program changed the log, which has {actual} bytes instead of {expected}; \
-                             close the session and load it"
+                             session/rescue stores anew what is held here"
                         ),
                     ),
                     Loss::Removed => (
-                        "changed_outside",
-                        "another program removed the log; read what you need of the session, then close it".into(),
+                        "removed",
+                        "another program removed, moved or replaced the log; session/rescue stores anew what is \
+                         held here"
+                            .into(),
                     ),
                     Loss::Deleted => (
                         "deleted",

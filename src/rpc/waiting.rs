@@ -10,6 +10,7 @@ use super::service::Found;
 use super::storage::Ticket;
 use crate::json::Json;
 use crate::log::{Offset, Seq, SessionId};
+use crate::session::Session;
 
 /// A request's id, the same for every spelling of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -63,6 +64,8 @@ pub(super) enum Waiting {
         names: Vec<String>,
         /// What it has learned of ids so far.
         found: Vec<Found>,
+        /// The job takes effect whatever becomes of the request, which is not to be cancelled.
+        final_job: bool,
     },
     /// Its response is ready and goes out when the job is done.
     Hold {
@@ -80,6 +83,8 @@ pub(super) enum Waiting {
         /// The session ids that it names.
         names: Vec<String>,
     },
+    /// The end of the daemon: a session whose log another program took is stored anew.
+    Rescue(Box<Session>),
     /// It was cancelled: nobody wants the result.
     Nobody {
         /// The session ids that it named.
@@ -308,15 +313,16 @@ impl Waiting {
             | Self::Hold { names, .. }
             | Self::Told { names, .. }
             | Self::Nobody { names } => names,
+            Self::Rescue(_) => &[], // no request comes any more
         }
     }
 
     /// The id that can cancel it, and where it is then.
     fn cancelled_by(&self, ticket: Ticket) -> Option<(&RequestId, Spot)> {
         match self {
-            Self::Rerun { id, .. } => Some((id, Spot::Job(ticket))),
+            Self::Rerun { id, final_job: false, .. } => Some((id, Spot::Job(ticket))),
             Self::Told { id, .. } => Some((id, Spot::Told(ticket))),
-            Self::Hold { .. } | Self::Nobody { .. } => None,
+            Self::Rerun { .. } | Self::Hold { .. } | Self::Rescue(_) | Self::Nobody { .. } => None,
         }
     }
 

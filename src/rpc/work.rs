@@ -5,12 +5,12 @@ use super::error::{Code, WireError};
 use super::guard::survives;
 use super::server::{From, Server};
 use super::service::{Service, notify};
-use super::storage::{Job, JobResult, Storage, Written};
+use super::storage::{Job, JobResult, Rescued, Storage, StorageError, Unreleased, Written};
 use super::turn::{Fate, Touched, refuse_lines};
 use super::waiting::{Lines, Undo, Waiting};
 use crate::json::quote;
 use crate::log::{Seq, SessionId};
-use crate::session::Session;
+use crate::session::{Moment, Session};
 
 /// So much output is made of requests that have waited before the caller is asked to take it.
 const PORTION: usize = 1 << 20;
@@ -38,13 +38,57 @@ impl Server {
             self.queue.done(ticket);
         }
         let Some(service) = self.service.as_mut() else { return };
+        self.ending = true;
         service.connection.silence();
         let ids: Vec<SessionId> = service.store.sessions().map(|session| session.id().clone()).collect();
         for id in ids {
             // One that meets a bug keeps no other from being stored whole.
-            self.guarded(|server| server.let_go(&id, true));
+            self.unsaved |= !self.guarded(|server| server.let_go(&id, true));
         }
         self.settle();
+    }
+
+    /// Whether the last act could not store all that was answered.
+    pub fn is_unsaved(&self) -> bool {
+        self.unsaved
+    }
+
+    /// A session that nobody asked to close was not stored whole. At the end, one whose log another program took is stored
+    /// anew (PROTOCOL 3.1, Rescue).
+    fn unreleased(&mut self, unreleased: Unreleased) {
+        match unreleased {
+            Unreleased { session: Some(session), error } if self.ending && error.is_taken() => {
+                self.rescue_at_end(session, None);
+            }
+            Unreleased { error, .. } => {
+                tracing::error!(?error, "a session that nobody asked to close was not stored whole");
+                self.unsaved = true;
+            }
+        }
+    }
+
+    fn rescue_at_end(&mut self, mut session: Box<Session>, other: Option<SessionId>) {
+        let publication = Box::new(session.as_mut().into());
+        self.start(Waiting::Rescue(session), Job::Rescue(publication, other));
+    }
+
+    fn rescued_at_end(&mut self, session: Box<Session>, result: JobResult) {
+        let Some(service) = self.service.as_mut() else { return };
+        match result {
+            JobResult::Rescued(Ok(Rescued::Renamed(id))) => service.abandon(id),
+            JobResult::Rescued(Ok(_)) => service.abandon(session.id().clone()),
+            JobResult::Rescued(Err(StorageError::Exists { .. })) => {
+                let moment = &mut Moment::at(0, &mut service.settings.ids);
+                match service.store.mint(moment) {
+                    Ok(other) => self.rescue_at_end(session, Some(other)),
+                    Err(_) => self.unsaved = true,
+                }
+            }
+            result => {
+                tracing::error!(session = %session.id(), ?result, "a session whose log another program took was not stored");
+                self.unsaved = true;
+            }
+        }
     }
 
     /// Closes a session for which no request asks.
@@ -191,21 +235,31 @@ impl Server {
                     self.answers_broke(&lines.text);
                 }
             }
-            Some(Waiting::Told { .. } | Waiting::Nobody { .. }) | None => {
-                if let JobResult::Kept(Err(error)) = &result {
-                    tracing::error!(?error, "a session that nobody asked to close was not stored whole");
+            Some(Waiting::Rescue(session)) => {
+                self.unsaved |= !self.guarded(|server| server.rescued_at_end(session, result));
+            }
+            Some(Waiting::Told { .. } | Waiting::Nobody { .. }) | None => match result {
+                JobResult::Released(Err(unreleased)) => {
+                    self.unsaved |= !self.guarded(|server| server.unreleased(*unreleased));
                 }
                 // A load that nobody waits for must not keep the session.
-                if let (JobResult::Loaded(Ok(loaded)), Some(service)) = (result, self.service.as_mut()) {
-                    survives(|| service.abandon(loaded.header.id));
+                JobResult::Loaded(Ok(loaded)) => {
+                    if let Some(service) = self.service.as_mut() {
+                        survives(|| service.abandon(loaded.header.id));
+                    }
                 }
-            }
+                _ => {}
+            },
         }
     }
 
     /// Lets lines go that have waited for a job, or refuses what they answer.
     fn end_hold(&mut self, lines: &Lines, undo: Undo, result: JobResult) {
-        let JobResult::Kept(Err(error)) = result else { return self.let_out(lines) };
+        let error = match result {
+            JobResult::Kept(Err(error)) => error,
+            JobResult::Released(Err(unreleased)) => unreleased.error,
+            _ => return self.let_out(lines),
+        };
         let Some(service) = self.service.as_mut() else { return };
         let error = match undo {
             Undo::Close(_) => error,

@@ -392,6 +392,15 @@ impl Store {
 
     /// Whether an id may be given to a new session, and one more may be live.
     pub fn check_free(&self, id: &SessionId) -> Result<(), Refusal> {
+        self.check_unknown(id)?;
+        if self.live.len() >= self.limits.max_live_sessions {
+            return Err(Refusal::limit("maxLiveSessions", self.limits.max_live_sessions as u64));
+        }
+        Ok(())
+    }
+
+    /// Whether no live session has an id.
+    pub fn check_unknown(&self, id: &SessionId) -> Result<(), Refusal> {
         if let Some(session) = self.live.get(id.as_str()) {
             return Err(Refusal::AlreadyExists {
                 id: id.clone(),
@@ -400,9 +409,6 @@ impl Store {
                 inherited: session.inherited_event_count(),
                 next_seq: session.next_seq(),
             });
-        }
-        if self.live.len() >= self.limits.max_live_sessions {
-            return Err(Refusal::limit("maxLiveSessions", self.limits.max_live_sessions as u64));
         }
         Ok(())
     }

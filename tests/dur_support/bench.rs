@@ -65,7 +65,7 @@ impl Bench {
         if killed {
             drop(local)
         } else {
-            local.end()
+            local.end();
         }
         Self::on(disk, &runtime)
     }

@@ -22,6 +22,8 @@ pub struct Local {
     /// After the server: jobs end before their threads.
     _runtime: Arc<Runtime>,
     next: u64,
+    /// A line that follows the next turn's requests.
+    behind: Option<String>,
     /// Notifications, in order.
     pub notices: Vec<Value>,
 }
@@ -54,7 +56,7 @@ impl Local {
             ..Settings::default()
         };
         let server = Server::new(settings, Box::new(storage));
-        Self { server, wake, _runtime: Arc::clone(runtime), next: 1, notices: Vec::new() }
+        Self { server, wake, _runtime: Arc::clone(runtime), next: 1, behind: None, notices: Vec::new() }
     }
 
     /// Several requests in one turn; their answers in order.
@@ -64,6 +66,9 @@ impl Local {
             let line = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
             self.server.receive(line.to_string().as_bytes());
             self.next += 1;
+        }
+        if let Some(line) = self.behind.take() {
+            self.server.receive(line.as_bytes());
         }
         self.server.settle();
         self.run_dry();
@@ -102,6 +107,14 @@ impl Local {
         self.turn(&[(method, params)]).remove(0)
     }
 
+    /// The same for a request that is cancelled as soon as it was sent.
+    pub fn call_and_cancel(&mut self, method: &str, params: Value) -> Answer {
+        let cancel =
+            json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": self.next}});
+        self.behind = Some(cancel.to_string());
+        self.call(method, params)
+    }
+
     pub fn ok(&mut self, method: &str, params: Value) -> Value {
         self.call(method, params.clone()).unwrap_or_else(|error| panic!("{method} {params}: {error}"))
     }
@@ -115,9 +128,10 @@ impl Local {
         pages(|from| self.ok("session/inspect", json!({"sessionId": session, "fromSeq": from})))
     }
 
-    /// The end of the input.
-    pub fn end(mut self) {
+    /// The end of the input; whether all that was answered is stored.
+    pub fn end(mut self) -> bool {
         self.server.shut_down();
         self.run_dry();
+        !self.server.is_unsaved()
     }
 }

@@ -331,6 +331,7 @@ fn a_panic_in_a_job_is_that_requests_alone() {
         let _ = daemon.call("session/load", json!({"sessionId": "s"}));
         let again = daemon.call("session/inspect", json!({"sessionId": "s"}));
         assert!(again.is_ok() || method == "session/delete", "{method}: {again:?}");
-        daemon.end();
+        // Whose file a bug has let go of, nobody knows whether it is stored whole.
+        assert_eq!(daemon.end_with(), Some(i32::from(method == "session/delete")), "{method}");
     }
 }

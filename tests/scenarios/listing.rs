@@ -258,7 +258,7 @@ fn stale_index_rows() {
     }
     daemon.ok("session/load", json!({"sessionId": "a"}));
     fs::remove_dir_all(store.root().join("--w--/a")).unwrap();
-    assert_eq!(daemon.refused("a", &turn_start(2))["data"]["reason"], "changed_outside");
+    assert_eq!(daemon.refused("a", &turn_start(2))["data"]["reason"], "removed");
     daemon.ok("session/load", json!({"sessionId": "c"}));
     daemon.ok("session/append", to("c", &turn_start(2)));
 }

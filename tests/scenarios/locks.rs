@@ -24,8 +24,11 @@ fn changed_under_lock() {
     let error = daemon.refused("s", &note(1));
     assert_eq!(error["data"]["reason"], "changed_outside", "{error}");
     assert_eq!(store.bytes("s"), left, "the other's line is kept, and nothing is written behind it");
-    // What the message says helps: the session is closed and loaded, and holds the other's event.
-    let _ = daemon.call("session/close", json!({"sessionId": "s"}));
+    // What the message says helps: what was answered goes on under another id, and the log can be loaded with the
+    // other's event.
+    let rescue = json!({"sessionId": "s", "childSessionId": "saved"});
+    assert_eq!(daemon.ok("session/rescue", rescue)["sessionId"], "saved");
+    assert_eq!(daemon.ok("session/append", to("saved", &note("after")))["seq"], 1);
     assert_eq!(daemon.ok("session/load", json!({"sessionId": "s"}))["nextSeq"], 2);
     assert_eq!(daemon.ok("session/append", to("s", &note(1)))["seq"], 2);
     let said: Vec<Value> = daemon.events("s").iter().map(|event| event["data"]["n"].clone()).collect();

@@ -2,7 +2,7 @@
 
 use crate::disk::fs::{errno_name, remedy};
 use crate::disk::session_file::FileError;
-use crate::disk::write::{SyncError, WriteError};
+use crate::disk::write::{CheckError, SyncError, WriteError};
 use crate::rpc::storage::{Loss, StorageError};
 
 /// An I/O error's name.
@@ -24,14 +24,9 @@ pub(super) fn lost(doing: &str, committed: bool, how: Loss) -> StorageError {
 pub(super) fn write_failed(error: &FileError) -> StorageError {
     const DOING: &str = "writing the session's log";
     match error {
-        FileError::Write(WriteError::Failed(error) | WriteError::Examine(error)) => {
-            failed(DOING, error, false)
-        }
+        FileError::Write(WriteError::Failed(error)) => failed(DOING, error, false),
         FileError::Write(WriteError::NotRolledBack { write, .. }) => failed(DOING, write, false),
-        &FileError::Write(WriteError::ChangedOutside { expected, actual }) => {
-            lost(DOING, false, Loss::Changed { expected, actual })
-        }
-        FileError::Write(WriteError::Removed) => lost(DOING, false, Loss::Removed),
+        FileError::Write(WriteError::Check(error)) => not_ours(DOING, error, false),
         FileError::Deleted => lost(DOING, false, Loss::Deleted),
         FileError::Save(error) => failed("saving the log's torn end", error, false),
         FileError::Write(WriteError::Syncing) | FileError::Frame(_) => {
@@ -51,11 +46,20 @@ fn not_synced(error: &SyncError, committed: bool) -> StorageError {
     const DOING: &str = "making the session's log durable";
     match error {
         SyncError::Failed(error) | SyncError::Rewrite(error) => failed(DOING, error, committed),
-        &SyncError::ChangedOutside { expected, actual } => {
-            lost(DOING, committed, Loss::Changed { expected, actual })
-        }
+        SyncError::Check(error) => not_ours(DOING, error, committed),
         SyncError::TailTooShort { .. } | SyncError::Lost => {
             failed(DOING, &std::io::Error::other("lost"), committed)
         }
+    }
+}
+
+/// A log that is not the one that this process left, or cannot be examined.
+fn not_ours(doing: &str, error: &CheckError, committed: bool) -> StorageError {
+    match *error {
+        CheckError::Examine(ref error) => failed(doing, error, committed),
+        CheckError::ChangedOutside { expected, actual } => {
+            lost(doing, committed, Loss::Changed { expected, actual })
+        }
+        CheckError::Removed => lost(doing, committed, Loss::Removed),
     }
 }

@@ -4,7 +4,7 @@ use super::failures::sync_failed;
 use super::live::Leaving;
 use super::storage::{JsonlStorage, Message};
 use crate::disk::write::{SyncDone, SyncJob};
-use crate::log::{Offset, SessionId};
+use crate::log::SessionId;
 use crate::rpc::storage::{JobResult, Ticket};
 
 impl JsonlStorage {
@@ -27,78 +27,63 @@ impl JsonlStorage {
     /// Begins to make a session durable, unless that is under way. The summary that a flush has asked for is left with
     /// it, once all that it tells of is durable; not if the log has grown since.
     pub(super) fn sync(&mut self, id: &SessionId) {
-        let Some(here) = self.here(id).filter(|here| !here.is_at_work()) else { return };
-        let (size, sync) = (here.file.len(), here.file.start_sync());
-        if sync.is_none() && here.file.durable() < here.file.written() {
-            return; // the next write brings what it needs
-        }
+        let Some(here) = self.here(id).filter(|here| !here.file.is_syncing()) else { return };
+        let promised = !here.waiters.is_empty();
+        // Where nothing begins, the next write brings what it needs.
+        let Some((job, tail)) = here.file.start_sync(promised) else { return };
+        here.promised = here.waiters.len();
+        let size = here.file.len();
         let summary = here.summary.take().filter(|summary| summary.size() == size);
         if summary.is_some() {
             here.summed = size;
         }
         let id = id.clone();
-        match (sync, summary) {
-            (Some((job, tail)), summary) => {
-                let lost = Message::Synced(id.clone(), SyncJob::lost());
-                self.away(lost, move |shared| {
-                    let done = job.run(&mut tail.as_slice());
-                    if let (Some(summary), true) = (summary, done.is_ok()) {
-                        summary.leave(shared);
-                    }
-                    Message::Synced(id, done)
-                });
+        let lost = Message::Synced(id.clone(), SyncJob::lost());
+        self.away(lost, move |shared| {
+            let done = job.run(&mut tail.as_slice());
+            if let (Some(summary), true) = (summary, done.is_ok()) {
+                summary.leave(shared);
             }
-            (None, Some(summary)) => {
-                here.summing = true;
-                let broken = Message::Summed(id.clone());
-                self.away(broken, move |shared| {
-                    summary.leave(shared);
-                    Message::Summed(id)
-                });
-            }
-            (None, None) => {}
-        }
+            Message::Synced(id, done)
+        });
     }
 
     pub(super) fn synced(&mut self, id: &SessionId, done: SyncDone) {
         let Some(here) = self.here(id) else { return };
+        let before = here.file.durable();
         let result = here.file.finish_sync(done);
         let durable = here.file.durable();
-        match &result {
-            Ok(_) => self.moved.extend(durable.last().map(|seq| (id.clone(), seq))),
+        // Who came while it ran may have seen the file change since: that is for the next one to say.
+        let told: Vec<(Ticket, JobResult)> = match &result {
+            Ok(_) => {
+                let waiters = here.waiters.drain(..here.promised);
+                waiters.map(|ticket| (ticket, JobResult::Kept(Ok(durable.last())))).collect()
+            }
             Err(error) => {
                 (here.summary, here.summed) = (None, 0); // who asked for one is refused
                 let failed = sync_failed(error);
-                let waiters = std::mem::take(&mut here.waiters);
-                let told =
-                    waiters.into_iter().map(|(ticket, _)| (ticket, JobResult::Kept(Err(failed.clone()))));
-                self.finished.extend(told);
+                let waiters = here.waiters.drain(..);
+                waiters.map(|ticket| (ticket, JobResult::Kept(Err(failed.clone())))).collect()
             }
+        };
+        here.promised = 0;
+        if durable > before {
+            self.moved.extend(durable.last().map(|seq| (id.clone(), seq)));
         }
+        self.finished.extend(told);
         self.go_on(id);
     }
 
     /// What comes next for a file whose work has ended. After a failed sync the next write, flush or close tries again.
-    pub(super) fn go_on(&mut self, id: &SessionId) {
-        // A flush that came during a sync has its summary still to be left.
-        if self.here(id).is_some_and(|here| here.summary.is_some()) {
-            self.sync(id);
+    fn go_on(&mut self, id: &SessionId) {
+        let Some(here) = self.here(id) else { return };
+        if !here.waiters.is_empty() {
+            return self.sync(id); // whoever waits is answered before the file goes
         }
-        let Some(here) = self.here(id).filter(|here| !here.is_at_work()) else { return };
-        let durable = here.file.durable();
-        let (told, wait) =
-            std::mem::take(&mut here.waiters).into_iter().partition(|(_, until)| *until <= durable);
-        here.waiters = wait;
-        let told: Vec<(Ticket, Offset)> = told;
-        // Whoever waits is answered before the file goes.
-        let leaving = if here.waiters.is_empty() { here.leaving.take() } else { None };
-        let waits = !here.waiters.is_empty();
-        self.finished
-            .extend(told.into_iter().map(|(ticket, _)| (ticket, JobResult::Kept(Ok(durable.last())))));
-        match leaving {
+        match here.leaving.take() {
             Some(Leaving::Release(ticket, session)) => self.release(ticket, session),
             Some(Leaving::Delete(ticket)) => self.delete(ticket, id.clone()),
-            None if waits => self.sync(id),
+            Some(Leaving::Rescue(ticket, publication, other)) => self.rescue(ticket, publication, other),
             None => {}
         }
     }

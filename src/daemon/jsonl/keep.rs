@@ -12,8 +12,9 @@ use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::publish::{Piece, PublishError};
 use crate::disk::session_file::{FileError, SessionFile};
 use crate::disk::summary::{Facts, write_summary};
+use crate::disk::write::{CheckError, SyncError};
 use crate::log::{Log, Offset, Seq, SessionId, header_line};
-use crate::rpc::storage::{ListFacts, Loss, Publication, StorageError, StoredSummary};
+use crate::rpc::storage::{ListFacts, Loss, Publication, Rescued, StorageError, StoredSummary};
 use crate::session::Session;
 
 type Kept = Result<Option<Seq>, StorageError>;
@@ -98,10 +99,56 @@ fn exists(shared: &Shared, id: &SessionId) -> StorageError {
     }
 }
 
+/// Stores a live session anew if its file is not what this process left under its name (PROTOCOL 3.1, Rescue): under
+/// its own id if that is free, else under the other one. Gives its file, of a failure the one that it had.
+pub(super) fn rescue(
+    shared: &Shared,
+    file: Option<SessionFile>,
+    mut publication: Publication,
+    other: Option<SessionId>,
+) -> (Option<SessionFile>, Result<Rescued, StorageError>) {
+    match file.as_ref().map(SessionFile::check_named) {
+        Some(Ok(())) => return (file, Ok(Rescued::Sound)),
+        Some(Err(FileError::Unsynced(SyncError::Check(CheckError::Examine(error))))) => {
+            return (file, Err(failed("examining the session's log", &error, false)));
+        }
+        Some(Err(FileError::Deleted)) => return (file, Err(write_failed(&FileError::Deleted))),
+        Some(Err(_)) | None => {}
+    }
+    let kept = publication.header.id.clone();
+    let how = match (find(shared, &kept, false), &other) {
+        (Ok(None), _) => Rescued::Anew,
+        (Ok(Some(_)), Some(other)) => Rescued::Renamed(other.clone()),
+        (Ok(Some(summary)), None) => return (file, Err(StorageError::Exists { id: kept, summary })),
+        (Err(error), _) => return (file, Err(error)),
+    };
+    if let Rescued::Renamed(other) = &how {
+        publication.header.id = other.clone();
+    }
+    let mut made = match publish_new(shared, &publication, None) {
+        Ok(made) => made,
+        // Another process has taken the name a moment ago.
+        Err(StorageError::Exists { id, .. }) if id == kept => {
+            return rescue(shared, file, publication, other);
+        }
+        Err(error) => return (file, Err(error)),
+    };
+    let settled = made.sync_all().map_err(|error| sync_failed(&error));
+    if let (Err(error), Rescued::Renamed(_)) = (&settled, &how) {
+        return (file, Err(error.clone())); // as of a fork: what is stored of it can be loaded
+    }
+    let at = made.path().log();
+    tracing::warn!(at = %at.display(), "another program changed or removed a session's log; it is stored anew");
+    if let (Some(file), Rescued::Anew) = (file, &how) {
+        file.replaced();
+    }
+    (Some(made), settled.map(|_| how))
+}
+
 /// Makes a session that is no longer live durable, leaves its summary and gives up its lock.
-pub(super) fn let_go(shared: &Shared, mut file: SessionFile, session: &Session) -> Kept {
+pub(super) fn let_go(shared: &Shared, mut file: SessionFile, session: &Session) -> Result<(), StorageError> {
     if file.is_deleted() {
-        return Ok(None); // nothing is left that could be promised
+        return Ok(()); // nothing is left that could be promised
     }
     let log = session.history().log();
     let settled = match settle(&mut file, log) {
@@ -111,7 +158,7 @@ pub(super) fn let_go(shared: &Shared, mut file: SessionFile, session: &Session) 
     };
     settled.map_err(|error| write_failed(&error))?;
     leave_summary(shared, &file, ListFacts::of(session.history()));
-    Ok(file.durable().last())
+    Ok(())
 }
 
 fn leave_summary(shared: &Shared, file: &SessionFile, facts: ListFacts) {

@@ -2,8 +2,8 @@
 
 use super::keep::Summary;
 use crate::disk::session_file::SessionFile;
-use crate::log::Offset;
-use crate::rpc::storage::Ticket;
+use crate::log::SessionId;
+use crate::rpc::storage::{Publication, Ticket};
 use crate::session::Session;
 
 /// The file of a live session.
@@ -19,14 +19,14 @@ pub(super) enum Live {
 
 pub(super) struct Here {
     pub(super) file: SessionFile,
-    /// Syncs that are waited for: until so many events are durable.
-    pub(super) waiters: Vec<(Ticket, Offset)>,
+    /// Syncs that are waited for, in order of arrival.
+    pub(super) waiters: Vec<Ticket>,
+    /// How many of them the sync under way is for.
+    pub(super) promised: usize,
     /// A group commit is due.
     pub(super) windowed: bool,
     /// To be left beside the log once all of it is durable.
     pub(super) summary: Option<Summary>,
-    /// A summary is being written: as a sync's, its end must come before the file goes.
-    pub(super) summing: bool,
     /// The log's size when a summary was left last.
     pub(super) summed: u64,
     /// What the file goes for once its work has ended and nobody waits for a sync.
@@ -35,13 +35,8 @@ pub(super) struct Here {
 
 impl Here {
     pub(super) fn new(file: SessionFile) -> Box<Self> {
-        let (waiters, windowed, summary, summing, summed) = (Vec::new(), false, None, false, 0);
-        Box::new(Self { file, waiters, windowed, summary, summing, summed, leaving: None })
-    }
-
-    /// Another thread works on the log or beside it.
-    pub(super) fn is_at_work(&self) -> bool {
-        self.file.is_syncing() || self.summing
+        let (waiters, promised, windowed, summary, summed) = (Vec::new(), 0, false, None, 0);
+        Box::new(Self { file, waiters, promised, windowed, summary, summed, leaving: None })
     }
 }
 
@@ -50,4 +45,6 @@ pub(super) enum Leaving {
     Release(Ticket, Box<Session>),
     /// It is to be removed.
     Delete(Ticket),
+    /// It is to be stored anew if it is not what it should be: what it should hold, and another id.
+    Rescue(Ticket, Box<Publication>, Option<SessionId>),
 }

@@ -23,7 +23,10 @@ use crate::disk::read::ReadLimits;
 use crate::disk::session_file::{FileError, SessionFile};
 use crate::disk::write::SyncDone;
 use crate::log::{Seq, SessionId};
-use crate::rpc::storage::{Job, JobResult, Listed, Storage, StorageError, StoreDescription, Ticket, Written};
+use crate::rpc::storage::{
+    Job, JobResult, Listed, Publication, Rescued, Storage, StorageError, StoreDescription, Ticket,
+    Unreleased, Written,
+};
 use crate::session::Session;
 use crate::stdio::Waker;
 
@@ -74,8 +77,8 @@ pub(super) enum Message {
     Lost(Ticket, SessionId, JobResult),
     /// A sync has ended.
     Synced(SessionId, SyncDone),
-    /// A summary was left beside a log.
-    Summed(SessionId),
+    /// The file of a live session was looked at, and stored anew if need be.
+    Rescued(Ticket, SessionId, Option<Box<SessionFile>>, Result<Rescued, StorageError>),
     /// Group commit: the window of a session is over.
     Window(SessionId),
 }
@@ -195,11 +198,17 @@ impl JsonlStorage {
                 self.finish(ticket, result);
             }
             Message::Synced(id, done) => self.synced(&id, done),
-            Message::Summed(id) => {
-                if let Some(here) = self.here(&id) {
-                    here.summing = false;
-                }
-                self.go_on(&id);
+            Message::Rescued(ticket, id, file, result) => {
+                let live = file.map_or(Live::Lost, |file| {
+                    if let (Ok(Rescued::Anew), Some(seq)) = (&result, file.durable().last()) {
+                        self.moved.push_back((id.clone(), seq));
+                    }
+                    Live::Here(Here::new(*file))
+                });
+                self.live.remove(&id);
+                self.live
+                    .insert(if let Ok(Rescued::Renamed(other)) = &result { other.clone() } else { id }, live);
+                self.finish(ticket, JobResult::Rescued(result));
             }
             Message::Window(id) => {
                 if let Some(here) = self.here(&id) {
@@ -220,7 +229,7 @@ impl JsonlStorage {
 
     /// Removes a session, live here or not.
     pub(super) fn delete(&mut self, ticket: Ticket, id: SessionId) {
-        if let Some(here) = self.here(&id).filter(|here| here.is_at_work()) {
+        if let Some(here) = self.here(&id).filter(|here| here.file.is_syncing()) {
             here.leaving = Some(Leaving::Delete(ticket));
             return;
         }
@@ -243,28 +252,54 @@ impl JsonlStorage {
         let id = session.id().clone();
         match self.here(&id) {
             None => {
-                let kept = match self.live.remove(&id) {
-                    Some(Live::Lost) => Err(StorageError::Bug), // nobody knows what of it is durable
-                    _ => Ok(None),                              // it never had an event
+                let released = match self.live.remove(&id) {
+                    // Nobody knows what of it is durable.
+                    Some(Live::Lost) => Err(Unreleased { session: Some(session), error: StorageError::Bug }),
+                    _ => Ok(()), // it never had an event
                 };
-                return self.finish(ticket, JobResult::Kept(kept));
+                return self.finish(ticket, JobResult::Released(released.map_err(Box::new)));
             }
-            Some(here) if here.is_at_work() => {
+            Some(here) if here.file.is_syncing() => {
                 here.leaving = Some(Leaving::Release(ticket, session));
                 return;
             }
             Some(_) => {}
         }
         let Some(here) = self.take(&id) else { return };
-        let broken = Message::Back(ticket, id.clone(), None, JobResult::Kept(Err(StorageError::Bug)));
+        let bug = Unreleased { session: None, error: StorageError::Bug };
+        let broken = Message::Back(ticket, id.clone(), None, JobResult::Released(Err(Box::new(bug))));
         self.away(broken, move |shared| {
-            let result = keep::let_go(shared, here.file, &session);
-            let large = session.history().log().footprint() >= heap::WORTH_A_TRIM;
-            drop(session);
-            if large {
-                heap::give_back();
-            }
-            Message::Back(ticket, id, None, JobResult::Kept(result))
+            let released = match keep::let_go(shared, here.file, &session) {
+                Ok(()) => {
+                    let large = session.history().log().footprint() >= heap::WORTH_A_TRIM;
+                    drop(session);
+                    if large {
+                        heap::give_back();
+                    }
+                    Ok(())
+                }
+                Err(error) => Err(Box::new(Unreleased { session: Some(session), error })),
+            };
+            Message::Back(ticket, id, None, JobResult::Released(released))
+        });
+    }
+
+    /// Stores a session anew whose file is not what it should be, under its own id or, if that is taken, under `other`.
+    pub(super) fn rescue(&mut self, ticket: Ticket, publication: Box<Publication>, other: Option<SessionId>) {
+        let id = publication.header.id.clone();
+        if let Some(here) = self.here(&id).filter(|here| here.file.is_syncing()) {
+            here.leaving = Some(Leaving::Rescue(ticket, publication, other));
+            return;
+        }
+        let here = self.take(&id);
+        if here.is_none() && !self.live.contains_key(&id) && publication.log.is_empty() {
+            return self.finish(ticket, JobResult::Rescued(Ok(Rescued::Sound))); // nothing is stored of it yet
+        }
+        self.live.insert(id.clone(), Live::Away);
+        let broken = Message::Rescued(ticket, id.clone(), None, Err(StorageError::Bug));
+        self.away(broken, move |shared| {
+            let (file, result) = keep::rescue(shared, here.map(|here| here.file), *publication, other);
+            Message::Rescued(ticket, id, file.map(Box::new), result)
         });
     }
 }
@@ -345,17 +380,13 @@ impl Storage for JsonlStorage {
                     let summed = here.summed;
                     let summary = facts.and_then(|facts| Summary::of(&here.file, *facts));
                     let summary = summary.filter(|summary| summary.size() != summed);
-                    let (written, durable) = (here.file.written(), here.file.durable());
-                    if durable >= written && summary.is_none() {
-                        self.finish(ticket, JobResult::Kept(Ok(durable.last())));
-                    } else {
-                        here.summary = summary.or(here.summary.take());
-                        here.waiters.push((ticket, written));
-                        self.sync(&id);
-                    }
+                    here.summary = summary.or(here.summary.take());
+                    here.waiters.push(ticket);
+                    self.sync(&id);
                 }
             },
             Job::Release(session) => self.release(ticket, session),
+            Job::Rescue(publication, other) => self.rescue(ticket, publication, other),
             Job::Delete(id) => self.delete(ticket, id),
             Job::Abandon(id) => drop(self.live.remove(&id)),
         }
@@ -381,6 +412,14 @@ impl Storage for JsonlStorage {
                 Written::Done
             }
             Err(error) => Written::Failed(write_failed(&error)),
+        }
+    }
+
+    fn check(&self, id: &SessionId) -> Result<(), StorageError> {
+        match self.live.get(id) {
+            Some(Live::Here(here)) => here.file.check().map_err(|error| write_failed(&error)),
+            Some(Live::Lost) => Err(StorageError::Bug),
+            Some(Live::Away) | None => Ok(()), // whoever names it waits for it, or it has no event
         }
     }
 

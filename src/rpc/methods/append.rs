@@ -65,6 +65,14 @@ impl<'a> Id<'a> {
     }
 }
 
+/// Why an append has no result.
+enum Uncommitted {
+    /// It does not fit.
+    Refused(Refusal),
+    /// Its event had been there before, and its log is not what it was.
+    Lost(WireError),
+}
+
 #[inline(always)]
 fn commit_directly(
     service: &mut Service,
@@ -83,7 +91,11 @@ fn commit_directly(
     };
     match service.commit_one(place, candidate, answer) {
         Ok(_) => Some(()),
-        Err(refusal) => refused_directly(service, id.text(), refusal),
+        Err(Uncommitted::Refused(refusal)) => refused_directly(service, id.text(), refusal),
+        Err(Uncommitted::Lost(error)) => {
+            write_error(&mut service.out, id.text(), &error);
+            Some(())
+        }
     }
 }
 
@@ -107,10 +119,12 @@ fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
         Ok(done) => done,
         Err(refusal) => return refused_directly(service, request.id, refusal),
     };
-    let slot = match done.duplicate() {
-        // Of events of this very turn, perhaps: then the answer stands or falls with their write.
-        true => service.turn.slot_of(place.session),
-        false => service.committed(place.session, done.committed, done.first.plus(done.count)),
+    let slot = match service.batch_slot(place.session, &done) {
+        Ok(slot) => slot,
+        Err(error) => {
+            write_error(&mut service.out, request.id, &error);
+            return Some(());
+        }
     };
     let mut number = itoa::Buffer::new();
     let start = service.out.len();
@@ -288,7 +302,11 @@ impl Service {
         let durable = params.durable == Some(true);
         self.check_durable(place.session, durable)?;
         self.check_live(place.session, place.instance)?;
-        let (appended, slot) = self.commit_one(place, &candidate, |_, _, _| {})?;
+        let (appended, slot) =
+            self.commit_one(place, &candidate, |_, _, _| {}).map_err(|error| match error {
+                Uncommitted::Refused(refusal) => Stop::from(refusal),
+                Uncommitted::Lost(error) => error.into(),
+            })?;
         self.answer_with(slot, durable);
         let session::Appended { seq, time, message_id, duplicate } = appended;
         Ok(Appended { seq: seq.get(), time, message_id, duplicate })
@@ -301,15 +319,20 @@ impl Service {
         place: Append<'_>,
         candidate: &Candidate<'_>,
         answer: impl FnOnce(&mut String, &session::Appended, &str),
-    ) -> Result<(session::Appended, Option<usize>), Refusal> {
+    ) -> Result<(session::Appended, Option<usize>), Uncommitted> {
         let moment = &mut Moment::at(self.append_time(), &mut self.settings.ids);
-        let (appended, session) = self.store.append(place, candidate, moment)?;
+        let (appended, session) =
+            self.store.append(place, candidate, moment).map_err(Uncommitted::Refused)?;
         let log = session.history().log();
         let event = if appended.duplicate { log.get(appended.seq) } else { log.last() };
         let start = self.out.len();
         let slot = if appended.duplicate {
             // Of an event of this very turn, perhaps: then the answer stands or falls with its write.
-            self.turn.slot_of(place.session)
+            let slot = self.turn.slot_of(place.session);
+            if slot.is_none() {
+                self.storage.check(session.id()).map_err(|error| Uncommitted::Lost(error.into()))?;
+            }
+            slot
         } else {
             let from = appended.seq.before();
             let slot = (self.writes && !session.is_ephemeral()).then(|| self.turn.touch(session.id(), from));
@@ -358,10 +381,24 @@ impl Service {
             }
             Err(refusal) => return Err(refusal.into()),
         };
-        let slot = self.committed(&params.session_id, done.committed, done.first.plus(done.count));
+        let slot = self.batch_slot(&params.session_id, &done)?;
         self.answer_with(slot, durable);
         let duplicate = done.duplicate();
         Ok(AppendedBatch { first_seq: done.first.get(), count: done.count, time: done.time, duplicate })
+    }
+
+    /// Announces a batch; the slot of this turn with which its answer stands or falls. One that had been there before
+    /// is promised again.
+    fn batch_slot(&mut self, id: &str, done: &session::AppendBatch) -> Result<Option<usize>, WireError> {
+        if !done.duplicate() {
+            return Ok(self.committed(id, done.committed, done.first.plus(done.count)));
+        }
+        // Of events of this very turn, perhaps.
+        let slot = self.turn.slot_of(id);
+        if let (None, Ok(session)) = (slot, self.store.session(id)) {
+            self.storage.check(session.id())?;
+        }
+        Ok(slot)
     }
 
     pub(super) fn interrupt(&mut self, params: InterruptParams) -> Answer<Interrupted> {

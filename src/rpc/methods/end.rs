@@ -57,8 +57,8 @@ impl Service {
     }
 
     /// A session that cannot be made durable stays live, so that closing it again promises what it says: only its
-    /// memory has what a failed sync may have lost. One whose log another program changed is let go all the same:
-    /// nothing can be written to that.
+    /// memory has what a failed sync may have lost, or what another program took from the log. One that was deleted is let
+    /// go of all the same.
     pub(super) fn close(&mut self, params: EndParams) -> Answer<Face<EmptyResult>> {
         if let Ok(session) = self.store.session(&params.session_id)
             && !session.is_ephemeral()
@@ -66,7 +66,7 @@ impl Service {
         {
             let id = session.id().clone();
             if let Err(error) = self.make_durable(&id, None)?
-                && !error.is_lost()
+                && !error.lets_close()
             {
                 return Err(error.into());
             }
@@ -150,6 +150,6 @@ impl Service {
     }
 }
 
-fn odd_result() -> Stop {
+pub(super) fn odd_result() -> Stop {
     WireError::new(Code::Internal, "storage gave another result than was asked for; report this").into()
 }

@@ -14,7 +14,7 @@ use crate::rpc::service::{Answer, Service, bad_param};
 pub(in crate::rpc) const PROTOCOL: u32 = 1;
 
 /// Every request method, in the order of PROTOCOL 3.
-pub const METHODS: [&str; 20] = [
+pub const METHODS: [&str; 21] = [
     "initialize",
     "session/new",
     "session/append",
@@ -31,6 +31,7 @@ pub const METHODS: [&str; 20] = [
     "session/load",
     "session/resume",
     "session/inspect",
+    "session/rescue",
     "sessiond/status",
     "session/flush",
     "session/close",

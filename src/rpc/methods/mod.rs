@@ -6,6 +6,7 @@ mod initialize;
 mod list;
 mod open;
 mod read;
+mod rescue;
 mod status;
 mod table;
 

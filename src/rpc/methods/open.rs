@@ -181,9 +181,15 @@ impl Service {
         Err(bad_param(field, message))
     }
 
-    /// The id is neither live nor stored.
+    /// The id is neither live nor stored, and one more session may be live.
     fn check_unused(&mut self, id: &SessionId) -> Answer<()> {
         self.store.check_free(id)?;
+        self.check_unknown(id)
+    }
+
+    /// The id is neither live nor stored.
+    pub(super) fn check_unknown(&mut self, id: &SessionId) -> Answer<()> {
+        self.store.check_unknown(id)?;
         match self.find_stored(id, true)? {
             None => Ok(()),
             Some(summary) => Err(StorageError::Exists { id: id.clone(), summary }.into()),
@@ -201,13 +207,7 @@ impl Service {
     /// The job that makes a live session's file with all that it holds.
     pub(in crate::rpc) fn publication(&mut self, id: &SessionId, parent: Option<SessionId>) -> Option<Job> {
         let session = self.store.session_mut(id.as_str()).ok()?;
-        let publication = Publication {
-            header: session.header().clone(),
-            inherited: session.inherited_event_count(),
-            parent,
-            log: session.share_log(),
-            summary: None,
-        };
+        let publication = Publication { parent, ..session.into() };
         Some(Job::Publish(id.clone(), Box::new(publication)))
     }
 

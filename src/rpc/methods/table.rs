@@ -38,6 +38,7 @@ hand_over! {
     inspect(InspectParams) -> InspectResult;
     status(StatusParams) -> StatusResult;
     flush(SessionParams) -> FlushResult;
+    rescue(RescueParams) -> Opened;
     close(EndParams) -> Face<EmptyResult>;
     delete(EndParams) -> Face<EmptyResult>;
 }
