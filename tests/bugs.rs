@@ -8,25 +8,11 @@ mod dur_support;
 
 use std::collections::BTreeMap;
 
-use dur_support::bench::Bench;
+use dur_support::bench::{Bench, expect_bugs};
 use dur_support::local::runtime;
 use dur_support::{Said, append, entry, note, said};
 use serde_json::{Value, json};
 use sessiond::disk::fault::{Effect, Fault, Op};
-
-/// A planned bug says nothing on stderr; another one does.
-fn expect_bugs() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if !panic.payload().downcast_ref::<String>().is_some_and(|text| text.starts_with("a planned bug"))
-            {
-                usual(panic);
-            }
-        }));
-    });
-}
 
 fn code(error: &Value) -> &str {
     error["data"]["code"].as_str().unwrap()

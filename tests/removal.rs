@@ -1,16 +1,20 @@
-//! Removing sessions: deletions that fail half-way, that meet others of the same id, and what they must leave alone.
+//! Removing sessions: deletions that fail half-way, that meet others of the same id, and what they must leave alone; and
+//! logs that another program takes from a live session, of which nothing is promised and which are rescued.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod dur_support;
 
 use std::io;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use dur_support::bench::{Bench, refusal};
+use dur_support::bench::{Bench, expect_bugs, refusal};
 use dur_support::local::{Local, runtime};
-use dur_support::{Said, append, note, said};
+use dur_support::process::{Daemon, log_of, with_note};
+use dur_support::{Said, append, entry, note, said};
 use serde_json::json;
 use sessiond::disk::delete::{DeleteError, delete};
 use sessiond::disk::fault::{Effect, FaultFs, Op};
@@ -21,6 +25,7 @@ use sessiond::disk::publish::{Piece, Publisher};
 use sessiond::disk::record::RecordingFs;
 use sessiond::disk::write::LogWriter;
 use sessiond::log::SessionId;
+use sessiond::session::Limits;
 
 const ME: Holder = Holder { pid: 1, since_ms: 1 };
 const OTHER: Holder = Holder { pid: 2, since_ms: 2 };
@@ -294,7 +299,7 @@ fn a_load_whose_log_another_program_shortens_meanwhile_is_refused() {
 }
 
 /// What another program does to a log in the double, and whether its id is free then.
-const TAKEN: [(&str, fn(&RecordingFs, &Path), bool); 3] = [
+const TAKEN_IN_MEMORY: [(&str, fn(&RecordingFs, &Path), bool); 3] = [
     ("removed", |disk, log| disk.unlink(log).unwrap(), true),
     ("emptied", |disk, log| disk.open_append(log).unwrap().set_len(0).unwrap(), false),
     (
@@ -326,19 +331,11 @@ fn whole() -> [Said; 3] {
     [note(0), ("turn/start".to_owned(), json!({"turn": 1})), note(2)]
 }
 
-fn quiet_panics() {
-    std::panic::set_hook(Box::new(|panic| {
-        if !panic.payload().downcast_ref::<String>().is_some_and(|text| text.starts_with("a planned bug")) {
-            eprintln!("{panic}");
-        }
-    }));
-}
-
 #[test]
 fn a_rescue_may_fail_anywhere_and_the_next_one_stores_all_that_was_answered() {
-    quiet_panics();
+    expect_bugs();
     let runtime = runtime();
-    for (what, take, free) in TAKEN {
+    for (what, take, free) in TAKEN_IN_MEMORY {
         let mut bench = taken(&runtime, take);
         bench.local.ok("session/rescue", json!({"sessionId": "s"}));
         let count = bench.faults.take_done().len() as u64;
@@ -376,9 +373,9 @@ fn a_rescue_may_fail_anywhere_and_the_next_one_stores_all_that_was_answered() {
 
 #[test]
 fn an_end_that_meets_a_fault_rescues_all_or_says_that_it_did_not() {
-    quiet_panics();
+    expect_bugs();
     let runtime = runtime();
-    for (what, take, _) in TAKEN {
+    for (what, take, _) in TAKEN_IN_MEMORY {
         for at in 0.. {
             let (skip, effect) = (at / 2, [Effect::Errno("EIO"), Effect::Panic][at as usize % 2]);
             let context = format!("{what} +{skip} {effect:?}");
@@ -404,10 +401,198 @@ fn an_end_that_meets_a_fault_rescues_all_or_says_that_it_did_not() {
 fn a_cancelled_rescue_or_deletion_that_is_under_way_takes_effect_and_is_answered() {
     let runtime = runtime();
     for method in ["session/rescue", "session/delete"] {
-        let mut bench = taken(&runtime, TAKEN[2].1);
+        let mut bench = taken(&runtime, TAKEN_IN_MEMORY[2].1);
         let answer = bench.local.call_and_cancel(method, json!({"sessionId": "s"})).unwrap();
         assert_eq!(answer["sessionId"].is_null(), method == "session/delete", "{answer}");
         let refused = bench.local.call("session/append", append("s", &note(3))).unwrap_err();
         assert_eq!(refused["data"]["code"], "SESSION_NOT_FOUND");
+    }
+}
+
+#[test]
+fn what_is_rescued_under_another_id_is_the_same_log_and_not_one_session_more() {
+    let runtime = runtime();
+    let disk = RecordingFs::new();
+    let limits = Limits { max_live_sessions: 2, ..Limits::default() };
+    let mut local = Local::limited(Arc::new(disk.clone()), &runtime, limits);
+    let meta = json!({"origin": "subagent", "delegationDepth": 3, "agentPreset": "p"});
+    local.ok("session/new", json!({"sessionId": "s", "cwd": "/w", "meta": meta}));
+    for n in 0..2 {
+        local.ok("session/append", append("s", &note(n)));
+    }
+    let child = json!({"sessionId": "s", "childSessionId": "c", "invariants": "off"});
+    local.ok("session/fork", child);
+    let batch = json!({"sessionId": "c", "events": [entry(&note(2)), entry(&note(3))], "expectedSeq": 3});
+    local.ok("session/append_batch", batch.clone());
+    for (id, other) in [("s", "s2"), ("c", "c2")] {
+        let log =
+            disk.paths().into_iter().find(|path| path.ends_with(format!("{id}/session.jsonl"))).unwrap();
+        TAKEN_IN_MEMORY[2].1(&disk, &log);
+        if id == "c" {
+            // A batch that had been there before is promised again, or not.
+            let refused = refusal(local.call("session/append_batch", batch.clone()));
+            assert_eq!((&refused["reason"], &refused["committed"]), (&json!("removed"), &json!(true)));
+        }
+        let (before, events) = (local.ok("session/info", json!({"sessionId": id})), local.events(id));
+        let taken = json!({"sessionId": id, "childSessionId": id});
+        let refused = local.call("session/rescue", taken).unwrap_err();
+        assert_eq!(refused["data"]["code"], "SESSION_ALREADY_EXISTS");
+        let rescued = local.ok("session/rescue", json!({"sessionId": id, "childSessionId": other}));
+        let mut header = before["header"].clone();
+        header["id"] = json!(other);
+        assert_eq!(rescued["header"], header);
+        for same in ["inheritedEventCount", "nextSeq", "invariants"] {
+            assert_eq!(rescued[same], before[same], "{id} {same}");
+        }
+        assert_ne!(rescued["instanceId"], before["instanceId"]);
+        assert_eq!(local.events(other), events);
+        let gone = local.call("session/rescue", json!({"sessionId": id})).unwrap_err();
+        assert_eq!(gone["data"]["code"], "SESSION_NOT_FOUND", "it has worked");
+        local.ok("session/close", json!({"sessionId": other}));
+        let loaded = local.ok("session/load", json!({"sessionId": other}));
+        assert_eq!(loaded["inheritedEventCount"], before["inheritedEventCount"]);
+        assert_eq!(loaded["header"]["parentSession"], before["header"]["parentSession"]);
+        assert_eq!(local.events(other), events);
+    }
+}
+
+/// What another program does to a live session's log, whether its id is free then, and whether the file itself shows it.
+const TAKEN: [(&str, fn(&Path), bool, bool); 6] = [
+    ("emptied", |log| std::fs::File::create(log).map(drop).unwrap(), false, true),
+    ("removed", |log| std::fs::remove_file(log).unwrap(), true, true),
+    (
+        "replaced",
+        |log| {
+            let other = log.with_extension("other");
+            std::fs::write(&other, "something else\n").unwrap();
+            std::fs::rename(other, log).unwrap();
+        },
+        false,
+        true,
+    ),
+    ("moved away", |log| std::fs::rename(log, log.with_extension("bak")).unwrap(), true, false),
+    ("with its directory", |log| to_bak(log.parent().unwrap()), true, false),
+    ("with its project", |log| to_bak(log.parent().unwrap().parent().unwrap()), false, false),
+];
+
+fn to_bak(dir: &Path) {
+    std::fs::rename(dir, dir.with_extension("bak")).unwrap();
+}
+
+#[test]
+fn nothing_is_promised_of_a_log_that_another_program_took_and_it_can_be_rescued() {
+    for (what, meddle, free, shown) in TAKEN {
+        let reason = json!(if what == "emptied" { "changed_outside" } else { "removed" });
+        let store = tempfile::tempdir().unwrap();
+        // Only what asks for it is made durable.
+        let mut daemon = Daemon::with(store.path(), &["--sync-window", "60000"]);
+        with_note(&mut daemon, "s");
+        daemon.ok("session/append", append("s", &("turn/start".to_owned(), json!({"turn": 1}))));
+        let mut answered = 2;
+        meddle(&log_of(store.path(), "s"));
+        daemon.notices.clear();
+        let repeated = |durable: bool| {
+            let mut params = append("s", &note(0));
+            (params["expectedSeq"], params["durable"]) = (json!(0), json!(durable));
+            params
+        };
+        if shown {
+            let (code, data) = daemon.err("session/append", repeated(false));
+            assert_eq!((code.as_str(), &data["reason"]), ("STORAGE_FAILED", &reason), "{what}");
+        } else {
+            // It still goes to the file, wherever that is.
+            assert_eq!(daemon.ok("session/append", append("s", &note(2)))["seq"], 2, "{what}");
+            answered = 3;
+        }
+        for (method, params) in [
+            ("session/flush", json!({"sessionId": "s"})),
+            ("session/append", repeated(true)),
+            ("session/close", json!({"sessionId": "s"})),
+            ("session/flush", json!({"sessionId": "s"})),
+        ] {
+            let (code, data) = daemon.err(method, params);
+            assert_eq!((code.as_str(), &data["reason"]), ("STORAGE_FAILED", &reason), "{what} {method}");
+            assert_eq!(data["committed"], true, "{what} {method}");
+        }
+        // Once a promise has missed the name, appends look for it too.
+        let (code, data) = daemon.err("session/append", append("s", &note("refused")));
+        assert_eq!((code.as_str(), &data["reason"]), ("STORAGE_FAILED", &reason), "{what}");
+        assert_eq!(data["committed"], false, "{what}");
+        let told = daemon.notices.iter().filter(|notice| notice["method"] != "session/event");
+        assert_eq!(told.count(), 0, "{what}: neither durable nor disposed");
+        let events = daemon.events("s");
+        assert_eq!(events.len(), answered, "{what}: it stays live");
+        let rescued = daemon.ok("session/rescue", json!({"sessionId": "s"}));
+        let id = rescued["sessionId"].as_str().unwrap().to_owned();
+        assert_eq!(id == "s", free, "{what}");
+        assert_eq!(rescued["nextSeq"], answered, "{what}: its open turn is no end");
+        daemon.ok(
+            "session/append",
+            append(&id, &("turn/end".to_owned(), json!({"turn": 1, "reason": {"kind": "completed"}}))),
+        );
+        assert_eq!(daemon.ok("session/rescue", json!({"sessionId": id}))["nextSeq"], answered + 1);
+        let events = daemon.events(&id);
+        assert_eq!(daemon.ok("session/flush", json!({"sessionId": id}))["durableSeq"], answered, "{what}");
+        daemon.end();
+        let mut daemon = Daemon::start(store.path());
+        assert!(daemon.ok("session/load", json!({"sessionId": id}))["repaired"].is_null(), "{what}");
+        assert_eq!(daemon.events(&id), events, "{what}");
+    }
+}
+
+#[test]
+fn the_watermark_is_not_told_of_a_log_that_another_program_took() {
+    for (what, meddle, _, _) in TAKEN {
+        let (mut daemon, _store) = loop {
+            let store = tempfile::tempdir().unwrap();
+            let mut daemon = Daemon::with(store.path(), &["--sync-window", "300"]);
+            with_note(&mut daemon, "s");
+            daemon.ok("session/append", append("s", &note(1)));
+            meddle(&log_of(store.path(), "s"));
+            if daemon.ok("session/info", json!({"sessionId": "s"}))["durableSeq"] == 0 {
+                break (daemon, store); // else its window was over before
+            }
+        };
+        // Until the window's promise has missed the name.
+        while daemon.call("session/append", append("s", &note("more"))).is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        daemon.wait_for_lines(1, Duration::from_millis(400));
+        let mut durable = daemon.notices.iter().filter(|notice| notice["method"] == "session/durable");
+        assert!(durable.all(|notice| notice["params"]["durableSeq"] == 0), "{what}");
+    }
+}
+
+#[test]
+fn the_end_rescues_says_where_and_fails_where_it_cannot() {
+    for (what, meddle, free, _) in TAKEN {
+        for rescues in [true, false] {
+            let (store, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let (stderr, faults) = (logs.path().join("stderr"), logs.path().join("faults"));
+            let mut command = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+            command.arg("serve").arg("--store").arg(format!("jsonl:{}", store.path().display()));
+            command.arg("--fault-file").arg(&faults);
+            let mut daemon = Daemon::run_with(command, std::fs::File::create(&stderr).unwrap().into());
+            with_note(&mut daemon, "s");
+            daemon.ok("session/new", json!({"sessionId": "other"}));
+            daemon.ok("session/append", append("other", &note(0)));
+            let events = daemon.events("s");
+            meddle(&log_of(store.path(), "s"));
+            if !rescues {
+                std::fs::write(&faults, "create_new EIO *\n").unwrap();
+            }
+            assert_eq!(daemon.end_with(), Some(i32::from(!rescues)), "{what}");
+            let said = std::fs::read_to_string(&stderr).unwrap();
+            let Some((_, at)) = said.split_once("stored anew at=") else {
+                assert!(!rescues && said.contains("session=s"), "{what}: {said}");
+                continue;
+            };
+            let log = store.path().join(at.split_whitespace().next().unwrap());
+            let id = log.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+            assert_eq!(id == "s", free, "{what}");
+            let mut daemon = Daemon::start(store.path());
+            daemon.ok("session/load", json!({"sessionId": id}));
+            assert_eq!(daemon.events(&id), events, "{what}");
+        }
     }
 }

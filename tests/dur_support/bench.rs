@@ -22,6 +22,20 @@ pub fn refusal(answer: Answer) -> Value {
     error["data"].clone()
 }
 
+/// A planned bug says nothing on stderr; another one does.
+pub fn expect_bugs() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !panic.payload().downcast_ref::<String>().is_some_and(|text| text.starts_with("a planned bug"))
+            {
+                usual(panic);
+            }
+        }));
+    });
+}
+
 /// A store whose operations can fail, and a server on it.
 pub struct Bench {
     pub disk: RecordingFs,
