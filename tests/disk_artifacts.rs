@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use load_support::{Keeper, Loaded, load};
 use serde_json::Value;
 use sessiond::disk::damage::{Damage, Problem};
-use sessiond::disk::find::{FindError, check_place, find};
+use sessiond::disk::find::{FindError, Later, check_place, find};
 use sessiond::disk::os::OsFs;
 use sessiond::disk::paths::Encoding;
 use sessiond::disk::read::{ReadLimits, read_log};
@@ -38,6 +38,7 @@ fn load_from(root: &Path, id: &SessionId) -> Result<Loaded, (String, String)> {
     let path = match find(&OsFs::new(root), id) {
         Ok(Some(path)) => path,
         Ok(None) => return Err(("SESSION_NOT_FOUND".to_owned(), String::new())),
+        Err(FindError::Later(later)) => return Err((Later::CLASS.to_owned(), later.to_string())),
         Err(FindError::Odd(odd)) => return Err((odd.class().to_owned(), odd.to_string())),
         Err(error) => panic!("{error}"),
     };

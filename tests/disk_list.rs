@@ -15,7 +15,7 @@ use sessiond::disk::catalogue::{Catalogue, Listed};
 use sessiond::disk::delete::{DeleteError, delete};
 use sessiond::disk::fault::{Effect, FaultFs, Op};
 use sessiond::disk::find::{FindError, find};
-use sessiond::disk::fs::FileSystem;
+use sessiond::disk::fs::{FileSystem, errno_name};
 use sessiond::disk::list::{Status, walk};
 use sessiond::disk::lock::{Holder, Lock, LockError};
 use sessiond::disk::os::OsFs;
@@ -119,7 +119,7 @@ fn odd_artifacts_are_listed_and_hide_no_other() {
     std::fs::create_dir(store.dir.path().join("--p--/nothing")).unwrap();
     std::fs::create_dir_all(store.dir.path().join("--p--/dir/session.jsonl")).unwrap();
     symlink(store.dir.path().join("--p--/good"), store.dir.path().join("--p--/link")).unwrap();
-    symlink(store.dir.path(), store.dir.path().join("--root-link--")).unwrap();
+    symlink(store.dir.path(), store.dir.path().join("root-link")).unwrap();
     let before = store.files();
     let (ok, bad, foreign) = (Status::Ok, Status::Corrupt, Status::Unsupported);
     let expected = [
@@ -151,7 +151,7 @@ fn odd_artifacts_are_listed_and_hide_no_other() {
         assert!(!reason.contains(store.dir.path().to_str().unwrap()), "{reason}");
     }
     let walked = walk(store.fs.as_ref()).unwrap();
-    assert_eq!(walked.skipped.len(), 1);
+    assert!(walked.skipped.iter().all(|skipped| !skipped.may_hold) && walked.skipped.len() == 1);
     assert_eq!(walked.artifacts.iter().find(|a| a.id == "newer").unwrap().direction, Some("newer"));
     assert_eq!(store.files(), before);
 
@@ -299,7 +299,7 @@ fn deletion_takes_its_own_files_and_nothing_else() {
 }
 
 #[test]
-fn damaged_and_doubled_sessions_can_be_deleted_and_locked_ones_cannot() {
+fn damaged_sessions_can_be_deleted_and_doubled_and_locked_ones_cannot() {
     let store = Store::new();
     store.put("--p--/empty/session.jsonl", "");
     store.put("--p--/headless/session.jsonl", "garbage");
@@ -307,11 +307,15 @@ fn damaged_and_doubled_sessions_can_be_deleted_and_locked_ones_cannot() {
     store.session("dup", "/q");
     let both = store.session("both", "/p");
     store.put(both.session_dir().join("session.jsonl.zstd").to_str().unwrap(), "x");
-    for id in ["empty", "headless", "dup", "both"] {
+    for id in ["empty", "headless", "both"] {
         assert!(store.delete(id).unwrap(), "{id}");
     }
-    assert!(store.shown().is_empty());
-    assert_eq!(store.files(), ["--p--", "--q--"]);
+    let refused = store.delete("dup").unwrap_err().to_string();
+    assert!(refused.contains("in --p--/dup/session.jsonl and --q--/dup/session.jsonl"), "{refused}");
+    let log = |project: &str| {
+        [project.to_owned(), format!("{project}/dup"), format!("{project}/dup/session.jsonl")]
+    };
+    assert_eq!(store.files(), [log("--p--"), log("--q--")].concat());
     let path = store.session("held", "/p");
     let lock = Lock::try_acquire(&store.fs, &path.log(), Holder { pid: 7, since_ms: 8 }).unwrap();
     let error = store.delete("held").unwrap_err();
@@ -373,8 +377,8 @@ fn a_project_directory_that_cannot_be_read_hides_no_session_elsewhere() {
     store.session("other", "/a");
     let path = store.session("sought", "/p");
     let fs = Arc::new(FaultFs::new(Arc::clone(&store.fs)));
-    // The first place to be looked into is in the first project directory.
-    let close_first = || fs.fail(Some(Op::Stat), 0, Effect::Errno("EACCES"));
+    // The first place to be looked into, behind the root, is in the first project directory.
+    let close_first = || fs.fail(Some(Op::ListDir), 1, Effect::Errno("EACCES"));
     let id = |id: &str| SessionId::new(id).unwrap();
     close_first();
     assert_eq!(find(fs.as_ref(), &id("sought")).unwrap(), Some(path));
@@ -393,6 +397,114 @@ fn a_project_directory_that_cannot_be_read_hides_no_session_elsewhere() {
     assert!(delete(&closed, &id("sought"), ME).unwrap());
     fs.clear();
     assert_eq!(store.list().len(), 1);
+}
+
+/// A log of a later generation is nobody's garbage: it is listed, found, and goes with its session only.
+#[test]
+fn logs_of_later_generations_are_seen() {
+    let store = Store::new();
+    store.put("--p--/new/session.v3.jsonl", "{}\n");
+    store.put("--p--/packed/session.v12.jsonl.zstd", "x");
+    let both = store.session("both", "/p");
+    store.put("--p--/both/session.v1.jsonl", "{}\n");
+    store.put("--p--/both/session.v4.jsonl", "{}\n");
+    for name in
+        ["session.v0.jsonl", "session.v03.jsonl", "session.v.jsonl", "session.v3.json", "session.v3x.jsonl"]
+    {
+        store.put(&format!("--p--/none/{name}"), "{}\n");
+    }
+    let shown = store.shown();
+    let expected = [
+        ("both", Status::Superseded, ""),
+        ("new", Status::Unsupported, "VERSION_NEWER"),
+        ("packed", Status::Unsupported, "VERSION_NEWER"),
+    ];
+    assert_eq!(shown, expected.map(|(id, status, class)| (id.to_owned(), status, class)));
+    let reasons: Vec<_> = store.list().into_iter().map(|listed| listed.artifact.reason.unwrap()).collect();
+    for (reason, named) in reasons.iter().zip(["session.v4.jsonl", "generation 3 ", "generation 12 "]) {
+        assert!(reason.contains(named), "{reason}");
+    }
+    assert_eq!(store.list()[0].facts.events.get(), 4, "what can be read is shown");
+    assert_eq!(store.find("both"), Ok(Some(both)));
+    assert_eq!(store.find("new"), Err("VERSION_NEWER"));
+    assert_eq!(store.find("none"), Ok(None));
+    // Whoever writes a later generation holds this lock.
+    store.put("--p--/both/session.lock", "");
+    let lock = store.fs.open_append(Path::new("--p--/both/session.lock")).unwrap();
+    assert!(lock.try_lock().unwrap());
+    assert!(matches!(store.delete("both"), Err(DeleteError::Lock(LockError::Held { .. }))));
+    assert_eq!(store.find("both").map(|found| found.is_some()), Ok(true));
+    lock.unlock().unwrap();
+    for id in ["both", "new"] {
+        assert!(store.delete(id).unwrap());
+    }
+    assert!(store.files().iter().all(|file| !file.contains("both") && !file.contains("new")));
+    assert_eq!(store.shown().len(), 1);
+}
+
+/// A copy of a project directory hides and replaces nothing.
+#[test]
+fn of_copies_the_one_at_its_place_is_the_session() {
+    let store = Store::new();
+    let [one, two] = ["one", "two"].map(|id| store.session(id, "/p"));
+    for project in ["--p-- 2", "--a-copy--", "--q--"] {
+        for path in [&one, &two] {
+            let copy = Path::new(project).join(path.log().strip_prefix("--p--").unwrap());
+            store.put(copy.to_str().unwrap(), std::fs::read(store.dir.path().join(path.log())).unwrap());
+        }
+    }
+    store.put("--q--/one/session.jsonl", "not a header");
+    assert_eq!((store.find("one"), store.find("two")), (Ok(Some(one.clone())), Ok(Some(two.clone()))));
+    let list = store.list();
+    assert_eq!(list.len(), 8);
+    for Listed { artifact, .. } in &list {
+        let is_right = artifact.path.starts_with("--p--");
+        assert_eq!((artifact.status == Status::Ok, artifact.is_found_by_id), (is_right, is_right));
+        let says = |text: &str| artifact.reason.as_ref().is_some_and(|reason| reason.contains(text));
+        assert!(is_right || artifact.header.is_none() || says("is a copy of the session in --p--/"));
+    }
+    // A deletion takes the session and leaves the copies.
+    assert!(store.delete("one").unwrap());
+    assert_eq!(store.list().len(), 7);
+    // Without it, the copies are several and none is the session.
+    assert_eq!(store.find("one"), Err("LOG_DUPLICATE_ID"));
+    let before = store.files();
+    let refused = store.delete("one").unwrap_err().to_string();
+    for project in ["--p-- 2", "--a-copy--", "--q--"] {
+        assert!(refused.contains(&format!("{project}/one/session.jsonl")), "{refused}");
+    }
+    // Two that are both where their headers belong.
+    store.session("two", "/r");
+    assert_eq!(store.find("two"), Err("LOG_DUPLICATE_ID"));
+    assert!(matches!(store.delete("two"), Err(DeleteError::Several(_))));
+    let now = store.files().into_iter().filter(|file| !file.starts_with("--r--"));
+    assert_eq!(now.collect::<Vec<_>>(), before);
+}
+
+/// What lies behind a link in the place of a project directory is not known, so none of it is declared absent.
+#[test]
+fn a_linked_project_directory_hides_no_session() {
+    let store = Store::new();
+    let path = store.session("there", "/p");
+    store.session("here", "/q");
+    let (dir, away) = (store.dir.path().join("--p--"), tempfile::tempdir().unwrap());
+    std::fs::rename(&dir, away.path().join("moved")).unwrap();
+    symlink(away.path().join("moved"), &dir).unwrap();
+    symlink(away.path(), store.dir.path().join("latest")).unwrap();
+    let sought = |id: &str| find(store.fs.as_ref(), &SessionId::new(id).unwrap());
+    for id in ["there", "nowhere"] {
+        let Err(FindError::Io(unseen)) = sought(id) else { panic!("{id} is not there") };
+        assert_eq!((unseen.path.as_path(), errno_name(&unseen.error)), (path.project_dir(), Some("ELOOP")));
+        assert!(matches!(store.delete(id), Err(DeleteError::Io(_))));
+    }
+    assert!(sought("here").unwrap().is_some());
+    let walked = walk(store.fs.as_ref()).unwrap();
+    let may_hold: Vec<_> = walked.skipped.iter().map(|skipped| skipped.may_hold).collect();
+    assert_eq!((walked.artifacts.len(), may_hold), (1, vec![true, false]));
+    // Another link stands for no project.
+    std::fs::remove_file(&dir).unwrap();
+    assert!(sought("there").unwrap().is_none());
+    assert_eq!(walk(store.fs.as_ref()).unwrap().skipped.len(), 1);
 }
 
 /// `cargo test --release --test disk_list -- --ignored --nocapture`

@@ -366,22 +366,22 @@ fn a_store_is_told_whole_whatever_lies_in_it() {
         ("--w--/bare", "empty"),
         ("--w--/temp", "empty"),
         ("--w--/flat.jsonl", "corrupt"),
-        ("--w--/twice/session.jsonl", "corrupt"),
+        ("--w--/twice/session.jsonl", "ok"),
         ("--x--/twice/session.jsonl", "corrupt"),
     ] {
         assert_eq!(told(path)["status"], status, "{}", told(path));
     }
-    assert_eq!(told("--x--/twice/session.jsonl")["problems"][0]["class"], "LOG_DUPLICATE_ID");
+    assert_eq!(told("--x--/twice/session.jsonl")["problems"][0]["class"], "LOG_PATH_MISMATCH");
     assert!(lines.iter().any(|line| line["skipped"] == "link"));
     assert_eq!(
         summary,
-        json!({ "sessions": 5, "ok": 1, "repairable": 0, "damaged": 0, "corrupt": 4, "unsupported": 0,
+        json!({ "sessions": 5, "ok": 2, "repairable": 0, "damaged": 0, "corrupt": 3, "unsupported": 0, "superseded": 0,
             "limit": 0, "unreadable": 0, "empty": 2, "skipped": 1 })
     );
     let text = run(&["verify", "--store", &store.spec()]).stdout;
     let text = String::from_utf8(text).unwrap();
     let last = text.lines().last().unwrap();
-    assert_eq!(last, "5 sessions: 1 ok, 4 corrupt; 2 directories without a log; 1 place not looked into");
+    assert_eq!(last, "5 sessions: 2 ok, 3 corrupt; 2 directories without a log; 1 place not looked into");
     assert!(!text.contains("/s/session.jsonl"), "all is well with it: {text}");
 
     // One session by its id, with all that stands for it; a path that is there comes first.
@@ -526,4 +526,63 @@ fn a_store_that_is_not_there_or_no_directory_is_told_with_its_path() {
     let (code, _, summary) =
         parse(&run(&["verify", "--json", "--store", &format!("jsonl:{}", empty.path().display())]));
     assert_eq!((code, &summary["sessions"]), (0, &json!(0)));
+}
+
+/// A log of a later generation is told as what it is, and left alone; so is a log of version 0 beside one, and what lies
+/// behind a link.
+#[test]
+fn later_generations_and_links_are_told_and_left_alone() {
+    let store = Store::with(&[vec![header("s")], rows(3)].concat().concat().into_bytes());
+    store.put("--w--/later/session.v3.jsonl", b"{\"type\":\"session\",\"version\":3,\"id\":\"later\"}\n");
+    store.put("--w--/s/session.v2.jsonl.zstd", b"x");
+    let before = tree(store.dir.path());
+    let (code, sessions, summary) = store.verify();
+    assert_eq!(
+        (code, &summary["superseded"], &summary["unsupported"], &summary["empty"]),
+        (1, &json!(1), &json!(1), &json!(0))
+    );
+    for session in &sessions {
+        let (id, said) = (session["session"].as_str().unwrap(), session.to_string());
+        let expected =
+            if id == "s" { ("superseded", "generation 2") } else { ("unsupported", "generation 3") };
+        assert_eq!(session["status"], expected.0);
+        assert!(said.contains(expected.1) && !said.contains("may be removed"), "{said}");
+    }
+    let dir = store.dir.path().join("--w--/later");
+    let (code, lines, _) = parse(&run(&["verify", dir.to_str().unwrap(), "--json"]));
+    assert_eq!((code, &lines[0]["status"]), (1, &json!("unsupported")), "{lines:?}");
+    for (id, named) in [("s", "session.v2.jsonl.zstd"), ("later", "session.v3.jsonl")] {
+        for more in [&["repair", id, "--dry-run"][..], &["repair", id]] {
+            let output = run(&[more, &["--store", &store.spec()]].concat());
+            let says = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.code() == Some(1) && says.contains(named), "{says}");
+        }
+    }
+    assert_eq!(tree(store.dir.path()), before);
+
+    let away = tempfile::tempdir().unwrap();
+    fs::rename(store.dir.path().join("--w--"), away.path().join("w")).unwrap();
+    std::os::unix::fs::symlink(away.path().join("w"), store.dir.path().join("--w--")).unwrap();
+    let (code, lines, _) = parse(&run(&["verify", "s", "--json", "--store", &store.spec()]));
+    assert_eq!((code, &lines[0]["skipped"]), (1, &json!("--w--")), "{lines:?}");
+    let answers = ask_each(
+        store.dir.path(),
+        &[
+            ("session/load", json!({"sessionId": "s"})),
+            ("session/new", json!({"sessionId": "s", "cwd": "/x"})),
+            ("session/delete", json!({"sessionId": "s"})),
+            ("session/list", json!({})),
+        ],
+    );
+    for refused in &answers[..3] {
+        let error = &refused["error"];
+        assert_eq!(
+            (&error["data"]["code"], &error["data"]["errno"]),
+            (&json!("STORAGE_FAILED"), &json!("ELOOP"))
+        );
+    }
+    assert!(answers[0]["error"]["message"].as_str().unwrap().contains("--w--"), "{}", answers[0]);
+    let row = &answers[3]["result"]["sessions"][0];
+    assert_eq!((&row["sessionId"], &row["status"]), (&json!("--w--"), &json!("corrupt")));
+    assert!(row["reason"].as_str().unwrap().contains("is a link"), "{row}");
 }

@@ -258,14 +258,18 @@ fn a_delete_that_cannot_see_everything_says_so_and_the_next_one_leaves_nothing()
             let disk = RecordingFs::new();
             let inner: Arc<dyn FileSystem> = Arc::new(disk.clone());
             drop((publish(&inner, "/p", OTHER), publish(&inner, "/q", OTHER)));
-            let summary = path("/q").session_dir().join("session.summary.json");
-            inner.create_new(&summary).unwrap();
+            inner.unlink(&path("/q").log()).unwrap();
+            for name in ["session.summary.json", "session.jsonl.zstd"] {
+                inner.create_new(&path("/p").session_dir().join(name)).unwrap();
+            }
             let faults = Arc::new(FaultFs::new(inner));
             let fs: Arc<dyn FileSystem> = faults.clone();
             faults.fail(Some(op), skip, Effect::Errno("EIO"));
             let left =
                 || disk.paths().into_iter().filter(|path| path.to_str().unwrap().contains("/s")).count();
-            let logs = || disk.paths().into_iter().filter(|path| path.ends_with("s/session.jsonl")).count();
+            let names = ["s/session.jsonl", "s/session.jsonl.zstd"];
+            let is_log = |path: &std::path::PathBuf| names.iter().any(|name| path.ends_with(name));
+            let logs = || disk.paths().into_iter().filter(is_log).count();
             match delete(&fs, &id(), ME) {
                 Ok(_) => assert_eq!(left(), 0, "{op:?}+{skip}: done, it says"),
                 Err(DeleteError::Unfinished(_)) => assert!(logs() < 2, "{op:?}+{skip}: begun, it says"),

@@ -6,7 +6,7 @@ use std::io;
 use super::damage::{ReadError, TooLow, Verdict};
 use super::find::is_absent;
 use super::fs::{FileSystem, Metadata};
-use super::list::{Artifact, Status, Walk, walk};
+use super::list::{Artifact, Skipped, Status, Walk, walk};
 use super::read::{ReadLimits, read_log};
 use super::summary::{Facts, FactsSink, read_summary};
 
@@ -54,7 +54,7 @@ pub struct Listing {
     /// The sessions, in byte order of their places.
     pub sessions: Vec<Listed>,
     /// See [`Walk::skipped`].
-    pub skipped: Vec<(std::path::PathBuf, String)>,
+    pub skipped: Vec<Skipped>,
 }
 
 impl Default for Catalogue {

@@ -5,13 +5,16 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::find::{find_all, is_absent};
+use super::find::{Later, OddPlace, Place, find_all, is_absent, right_of};
 use super::fs::{File, FileKind, FileSystem, what_helps};
 use super::lock::{Holder, Lock, LockError};
 use super::paths::{Encoding, LogPath, OWNER_FILE};
 use super::summary::SUMMARY_FILE;
 use super::temporary::{is_temporary, remove_left_over};
 use crate::log::SessionId;
+
+/// What programs that write later generations lock, in the session directory (FOREIGN 1).
+const LATER_LOCK: &str = "session.lock";
 
 /// Why a session was not removed, or not wholly.
 #[derive(Debug, thiserror::Error)]
@@ -22,12 +25,16 @@ pub enum DeleteError {
     /// The store could not be searched, or the log not removed.
     #[error("the session could not be removed ({0}): {helps}", helps = what_helps(.0))]
     Io(#[source] io::Error),
+    /// The id is stored more than once, and nothing tells which of them is meant.
+    #[error(transparent)]
+    Several(#[from] OddPlace),
     /// A log is removed; a copy, or what lies beside it, is not, or power loss may bring it back.
     #[error("the session's log is removed, but not all that belongs to it ({0}): delete it again")]
     Unfinished(#[source] io::Error),
 }
 
-/// Removes a session from the store; every copy of it, should there be several. Says whether there was one.
+/// Removes a session from the store, its logs of later generations too. Says whether there was one. Where its id is stored
+/// more than once, the log that is where its header belongs is the session; the others stay, and are named in the log.
 ///
 /// A log is locked first and goes before what else lies beside it but for hints, so that a deletion that is cut short
 /// is either not begun or done but for leftovers, which no list shows and the next deletion removes. Files that are not the store's own
@@ -38,13 +45,12 @@ pub enum DeleteError {
 pub fn delete(fs: &Arc<dyn FileSystem>, id: &SessionId, me: Holder) -> Result<bool, DeleteError> {
     let traces = find_all(fs.as_ref(), id).map_err(DeleteError::Io)?;
     let mut gone = false;
-    for log in &traces.logs {
-        match delete_log(fs, log, me) {
-            Ok(()) => gone = true,
-            Err(DeleteError::Io(error) | DeleteError::Lock(LockError::Io(error))) if gone => {
-                return Err(DeleteError::Unfinished(error));
-            }
-            Err(error) => return Err(error),
+    if let Some(place) = right_of(fs.as_ref(), id, &traces.places)? {
+        delete_place(fs, place, me)?;
+        gone = true;
+        for other in traces.places.iter().filter(|other| !std::ptr::eq(*other, place)) {
+            let place = other.plain.session_dir();
+            tracing::warn!(place = %place.display(), "a misplaced copy of a deleted session stays");
         }
     }
     for log in &traces.emptied {
@@ -56,6 +62,45 @@ pub fn delete(fs: &Arc<dyn FileSystem>, id: &SessionId, me: Holder) -> Result<bo
         Some(error) if error.kind() != io::ErrorKind::PermissionDenied => Err(DeleteError::Unfinished(error)),
         _ => Ok(gone),
     }
+}
+
+/// Removes the logs of a session in one directory: that of generation 0 first, as it is superseded only while a later
+/// one is there.
+fn delete_place(fs: &Arc<dyn FileSystem>, place: &Place, me: Holder) -> Result<(), DeleteError> {
+    let dir = place.plain.session_dir();
+    // Programs that write later generations hold this lock.
+    let lock = match place.later.first().map(|_| fs.open_append(&dir.join(LATER_LOCK))) {
+        None => None,
+        Some(Err(error)) if is_absent(&error) => None,
+        Some(lock) => Some(lock.map_err(DeleteError::Io)?),
+    };
+    if let Some(lock) = &lock
+        && !lock.try_lock().map_err(DeleteError::Io)?
+    {
+        return Err(LockError::Held { holder: None }.into());
+    }
+    let mut gone = false;
+    for (log, _) in &place.logs {
+        match delete_log(fs, log, me) {
+            Ok(()) => gone = true,
+            Err(DeleteError::Io(error) | DeleteError::Lock(LockError::Io(error))) if gone => {
+                return Err(DeleteError::Unfinished(error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    for Later { path, .. } in &place.later {
+        let failed = if gone { DeleteError::Unfinished } else { DeleteError::Io };
+        unlink(fs.as_ref(), path.clone()).map_err(failed)?;
+        gone = true;
+    }
+    if lock.is_some() {
+        unlink(fs.as_ref(), dir.join(LATER_LOCK)).map_err(DeleteError::Unfinished)?;
+    }
+    if !place.later.is_empty() {
+        remove_rest(fs.as_ref(), &place.plain, None).map_err(DeleteError::Unfinished)?;
+    }
+    Ok(())
 }
 
 /// Removes one log and what lies beside it. One that has gone meanwhile is somebody else's doing, and what has got its

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::fs::{FileKind, FileSystem};
-use super::paths::{Encoding, LogPath, session_segment};
+use super::fs::{DirEntry, FileKind, FileSystem, errno_error};
+use super::head::header_of;
+use super::paths::{Encoding, LogPath, generation_of, is_project_name, session_segment};
 use crate::log::{Header, SessionId};
 
 /// Why a stored session has no log that could be read: it is stored oddly (PROTOCOL 9.4).
@@ -38,6 +39,14 @@ pub enum OddPlace {
         /// Where its header belongs.
         belongs: PathBuf,
     },
+    /// The session itself lies where the header belongs.
+    #[error("{} is a copy of the session in {}: remove it, or keep it outside the store", .path.display(), .of.display())]
+    Copy {
+        /// Where it lies.
+        path: PathBuf,
+        /// Where the session lies.
+        of: PathBuf,
+    },
 }
 
 fn list(paths: &[PathBuf]) -> String {
@@ -55,8 +64,35 @@ impl OddPlace {
             Self::FlatLayout(_) => "LOG_FLAT_LAYOUT",
             Self::NotAFile(_) => "LOG_NOT_A_FILE",
             Self::IdMismatch { .. } => "LOG_ID_MISMATCH",
-            Self::PathMismatch { .. } => "LOG_PATH_MISMATCH",
+            Self::PathMismatch { .. } | Self::Copy { .. } => "LOG_PATH_MISMATCH",
         }
+    }
+}
+
+/// A log of a later generation of the format (FOREIGN 1). This version does not read it, and it may be the very session.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{} is a log of generation {generation} of the format, and generation 0 is the one read here: open it with the program that wrote it, or with a later version of this one",
+    .path.display()
+)]
+pub struct Later {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// The number in its name.
+    pub generation: u64,
+}
+
+impl Later {
+    /// FORMAT's class.
+    pub const CLASS: &'static str = "VERSION_NEWER";
+
+    /// What a log of version 0 beside it is told.
+    #[must_use]
+    pub fn supersedes(&self) -> String {
+        let (path, generation) = (self.path.display(), self.generation);
+        format!(
+            "it is continued in {path}, in generation {generation} of the format; its log of generation 0 can be inspected, but is not continued: go on with the program that wrote the later one"
+        )
     }
 }
 
@@ -66,6 +102,9 @@ pub enum FindError {
     /// It is stored oddly.
     #[error(transparent)]
     Odd(#[from] OddPlace),
+    /// There are logs of later generations only; this is the latest.
+    #[error(transparent)]
+    Later(#[from] Later),
     /// The store could not be searched.
     #[error("the store could not be searched at {}: {}", shown(&.0.path), .0.error)]
     Io(Unsearched),
@@ -107,34 +146,131 @@ pub fn check_place(header: &Header, id: &SessionId, path: &LogPath) -> Result<()
     }
 }
 
-/// The log of a session, sought in every project directory by its name there; none when it is not stored.
+/// What one project directory holds of a session.
+pub(super) struct Place {
+    /// What stands under the names of its log.
+    pub(super) logs: Vec<(LogPath, FileKind)>,
+    /// Its logs of later generations, the latest last.
+    pub(super) later: Vec<Later>,
+    /// Its log, whether it is there or not.
+    pub(super) plain: LogPath,
+}
+
+impl Place {
+    /// What lies in the session directory of that name; none when there is none.
+    fn find(fs: &dyn FileSystem, project: &str, segment: &str) -> io::Result<Option<Self>> {
+        let plain = LogPath::found(project, segment, Encoding::Plain);
+        let dir = plain.session_dir();
+        let entries = match fs.list_dir(&dir) {
+            Ok(entries) => entries,
+            Err(error) if is_absent(&error) => return Ok(None),
+            // The session directory is a link: what it leads to is none of ours.
+            Err(error) if is_link(&error) => {
+                let logs = vec![(plain.clone(), FileKind::Symlink)];
+                return Ok(Some(Self { logs, later: Vec::new(), plain }));
+            }
+            Err(error) => return Err(error),
+        };
+        let log = |entry: &DirEntry| {
+            let encoding = Encoding::of_file_name(&entry.name)?;
+            Some((LogPath::found(project, segment, encoding), entry.kind))
+        };
+        Ok(Some(Self {
+            logs: entries.iter().filter_map(log).collect(),
+            later: later_in(&dir, &entries),
+            plain,
+        }))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.logs.is_empty() && self.later.is_empty()
+    }
+
+    /// The log that is to be read there.
+    fn log(&self) -> Result<LogPath, FindError> {
+        match (&self.logs[..], self.later.last()) {
+            ([(log, FileKind::File)], _) => Ok(log.clone()),
+            ([], Some(later)) => Err(later.clone().into()),
+            ([(log, _)], _) => Err(OddPlace::NotAFile(log.log()).into()),
+            _ => Err(OddPlace::BothEncodings(self.plain.session_dir()).into()),
+        }
+    }
+
+    /// Whether its log is where its header belongs.
+    fn is_right(&self, fs: &dyn FileSystem, id: &SessionId) -> bool {
+        let Ok(log) = self.log() else { return false };
+        header_of(fs, &log).is_some_and(|header| check_place(&header, id, &log).is_ok())
+    }
+
+    /// All its logs.
+    fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        let logs = self.logs.iter().map(|(log, _)| log.log());
+        logs.chain(self.later.iter().map(|later| later.path.clone()))
+    }
+}
+
+/// Of several places that hold a session, the one whose log is where its header belongs: the others are copies that
+/// something made of a directory.
 ///
 /// # Errors
-/// [`FindError::Odd`] when there are several, or none that could be read; [`FindError::Io`] when the root cannot be
-/// read, or when a project directory cannot and no other holds the session: it may be there.
+/// [`OddPlace::DuplicateId`] when none is, or several are.
+pub(super) fn right_of<'p>(
+    fs: &dyn FileSystem,
+    id: &SessionId,
+    places: &'p [Place],
+) -> Result<Option<&'p Place>, OddPlace> {
+    let [_, _, ..] = places else { return Ok(places.first()) };
+    let mut right = places.iter().filter(|place| place.is_right(fs, id));
+    match (right.next(), right.next()) {
+        (Some(place), None) => Ok(Some(place)),
+        _ => Err(OddPlace::DuplicateId(places.iter().flat_map(Place::paths).collect())),
+    }
+}
+
+/// The log of a session, sought in every project directory by its name there; none when it is not stored. Where there are
+/// several, the one at the place that its header names.
+///
+/// # Errors
+/// [`FindError::Odd`] when there are several of which not one alone is at its place, or none that could be read;
+/// [`FindError::Later`] when no log of generation 0 is there; [`FindError::Io`] when the root cannot be read, or when a
+/// project directory cannot, or is a link, and no other holds the session: it may be there.
 pub fn find(fs: &dyn FileSystem, id: &SessionId) -> Result<Option<LogPath>, FindError> {
     let Ok(segment) = session_segment(id.as_str()) else { return Ok(None) };
     let projects = project_dirs(fs).map_err(Unsearched::at("")).map_err(FindError::Io)?;
-    let found = logs_of(fs, &projects, &segment).map_err(FindError::Io)?;
-    let mut logs = found.iter();
-    match (logs.next(), logs.next()) {
-        (None, _) => find_flat(fs, &projects, &segment),
-        (Some((log, FileKind::File)), None) => Ok(Some(log.clone())),
-        (Some((log, _)), None) => Err(OddPlace::NotAFile(log.log()).into()),
-        (Some((one, _)), Some((other, _)))
-            if found.len() == 2 && one.session_dir() == other.session_dir() =>
-        {
-            Err(OddPlace::BothEncodings(one.session_dir()).into())
-        }
-        _ => Err(OddPlace::DuplicateId(found.iter().map(|(log, _)| log.log()).collect()).into()),
+    let (mut places, unseen) = places_of(fs, &projects, &segment);
+    places.retain(|place| !place.is_empty());
+    match (right_of(fs, id, &places)?, unseen) {
+        (Some(place), _) => place.log().map(Some),
+        (None, Some(unseen)) => Err(FindError::Io(unseen)),
+        (None, None) => find_flat(fs, &projects.dirs, &segment),
     }
+}
+
+/// The latest generation that continues a log of version 0 beside it, if one does.
+///
+/// # Errors
+/// The errno of reading its directory.
+pub fn superseded_by(fs: &dyn FileSystem, log: &LogPath) -> io::Result<Option<Later>> {
+    let dir = log.session_dir();
+    Ok(later_in(&dir, &fs.list_dir(&dir)?).pop())
+}
+
+/// The logs of later generations among what a session directory holds, the latest last.
+pub(super) fn later_in(dir: &Path, entries: &[DirEntry]) -> Vec<Later> {
+    let later = |entry: &DirEntry| {
+        let generation = generation_of(&entry.name)?;
+        Some(Later { path: dir.join(&entry.name), generation })
+    };
+    let mut found: Vec<_> = entries.iter().filter_map(later).collect();
+    found.sort_by_key(|later| later.generation);
+    found
 }
 
 /// All that a session has in the store, for its deletion.
 #[derive(Default)]
 pub(super) struct Traces {
-    /// Its logs, wherever they lie.
-    pub(super) logs: Vec<LogPath>,
+    /// Where its logs lie.
+    pub(super) places: Vec<Place>,
     /// Its directories without a log, each as the log that it does not hold: what a deletion that was cut short has
     /// left, or where a log is being made.
     pub(super) emptied: Vec<LogPath>,
@@ -147,69 +283,54 @@ pub(super) struct Traces {
 /// # Errors
 /// That of reading the root.
 pub(super) fn find_all(fs: &dyn FileSystem, id: &SessionId) -> io::Result<Traces> {
-    let mut traces = Traces::default();
-    let Ok(segment) = session_segment(id.as_str()) else { return Ok(traces) };
-    for project in project_dirs(fs)? {
-        let none = LogPath::found(&project, &segment, Encoding::Plain);
-        let logs = logs_in(fs, &project, &segment);
-        match logs.and_then(|logs| Ok((is_dir(fs, &none.session_dir())?, logs))) {
-            Ok((true, logs)) if logs.is_empty() => traces.emptied.push(none),
-            Ok((_, logs)) => traces.logs.extend(logs.into_iter().map(|(log, _)| log)),
-            Err(error) => traces.unseen = traces.unseen.or(Some(error)),
-        }
-    }
-    Ok(traces)
+    let Ok(segment) = session_segment(id.as_str()) else { return Ok(Traces::default()) };
+    let (found, unseen) = places_of(fs, &project_dirs(fs)?, &segment);
+    let (emptied, places) = found.into_iter().partition::<Vec<_>, _>(Place::is_empty);
+    let emptied = emptied.into_iter().map(|place| place.plain).collect();
+    Ok(Traces { places, emptied, unseen: unseen.map(|unseen| unseen.error) })
 }
 
-fn is_dir(fs: &dyn FileSystem, path: &Path) -> io::Result<bool> {
-    match fs.metadata(path) {
-        Err(error) if is_absent(&error) || is_link(&error) => Ok(false),
-        meta => Ok(meta?.kind == FileKind::Dir),
-    }
-}
-
-/// What stands under the names of a log in these project directories. One that cannot be read hides no other.
-fn logs_of(
-    fs: &dyn FileSystem,
-    projects: &[String],
-    segment: &str,
-) -> Result<Vec<(LogPath, FileKind)>, Unsearched> {
-    let (mut found, mut unseen) = (Vec::new(), None);
-    for project in projects {
-        match logs_in(fs, project, segment) {
-            Ok(logs) => found.extend(logs),
+/// The directories of a session in these project directories, and one of them that could not be searched: it hides no other.
+fn places_of(fs: &dyn FileSystem, projects: &Projects, segment: &str) -> (Vec<Place>, Option<Unsearched>) {
+    let (mut places, mut unseen) = (Vec::new(), projects.unseen());
+    for project in &projects.dirs {
+        match Place::find(fs, project, segment) {
+            Ok(place) => places.extend(place),
             Err(error) => unseen = unseen.or(Some(Unsearched::at(project)(error))),
         }
     }
-    match unseen {
-        Some(error) if found.is_empty() => Err(error),
-        _ => Ok(found),
+    (places, unseen)
+}
+
+/// What of a root may hold sessions.
+#[derive(Default)]
+struct Projects {
+    dirs: Vec<String>,
+    /// A link in the place of a project directory. It is not followed, so nobody knows what is not stored behind it.
+    link: Option<String>,
+}
+
+impl Projects {
+    fn unseen(&self) -> Option<Unsearched> {
+        let link = self.link.as_ref()?;
+        Some(Unsearched::at(link)(errno_error(rustix::io::Errno::LOOP)))
     }
 }
 
-fn project_dirs(fs: &dyn FileSystem) -> io::Result<Vec<String>> {
+fn project_dirs(fs: &dyn FileSystem) -> io::Result<Projects> {
+    let mut projects = Projects::default();
     let entries = match fs.list_dir(Path::new("")) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(projects),
         entries => entries?,
     };
-    let dirs = entries.into_iter().filter(|entry| entry.kind == FileKind::Dir);
-    Ok(dirs.filter_map(|entry| entry.name.into_string().ok()).collect())
-}
-
-/// What stands under the names of a log in one session directory.
-fn logs_in(fs: &dyn FileSystem, project: &str, segment: &str) -> io::Result<Vec<(LogPath, FileKind)>> {
-    let mut found = Vec::new();
-    for encoding in [Encoding::Plain, Encoding::Zstd] {
-        let log = LogPath::found(project, segment, encoding);
-        match fs.metadata(&log.log()) {
-            Ok(meta) => found.push((log, meta.kind)),
-            Err(error) if is_absent(&error) => {}
-            // The session directory is a link: what it leads to is none of ours.
-            Err(error) if is_link(&error) => return Ok(vec![(log, FileKind::Symlink)]),
-            Err(error) => return Err(error),
+    for DirEntry { name, kind } in entries {
+        match (kind, name.into_string()) {
+            (FileKind::Dir, Ok(name)) => projects.dirs.push(name),
+            (FileKind::Symlink, Ok(name)) if is_project_name(&name) => projects.link = Some(name),
+            _ => {}
         }
     }
-    Ok(found)
+    Ok(projects)
 }
 
 fn find_flat(fs: &dyn FileSystem, projects: &[String], segment: &str) -> Result<Option<LogPath>, FindError> {

@@ -4,19 +4,17 @@
 //! no link is followed.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::damage::{ReadError, Verdict};
-use super::find::{OddPlace, check_place, is_absent, is_link};
+use super::find::{Later, OddPlace, check_place, is_absent, is_link, later_in};
 use super::fs::{DirEntry, File, FileKind, FileSystem, Metadata, what_helps};
-use super::paths::{Encoding, LogPath, segment_units};
-use super::read_plain::read_header_line;
-use super::read_zstd::header_frame;
+use super::head::{Head, Heads};
+use super::paths::{Encoding, LogPath, is_project_name, segment_units};
 use super::summary::tail_of;
-use super::zstd::{FrameDecoder, Frames};
-use crate::log::{Header, HeaderLineError, HeaderLineFault, Offset, SessionId, parse_header_line};
+use crate::log::{Header, HeaderLineError, HeaderLineFault, Offset, SessionId};
 
 /// Whether a stored session can be opened, as far as was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +27,8 @@ pub enum Status {
     Corrupt,
     /// It may be sound for another program.
     Unsupported,
+    /// A later generation of the format beside it continues it: it is read, and no more.
+    Superseded,
 }
 
 /// One stored session, or what looks like one.
@@ -68,19 +68,27 @@ pub struct Artifact {
 pub struct Walk {
     /// The artifacts, in byte order of their places.
     pub artifacts: Vec<Artifact>,
-    /// Places that could not be looked into, and why; their sessions are not listed.
-    pub skipped: Vec<(PathBuf, String)>,
+    /// Places that could not be looked into.
+    pub skipped: Vec<Skipped>,
 }
 
-/// Headers are short; a longer first line belongs to a log that a load would refuse as well.
-pub(super) const MAX_HEADER: usize = 16 << 20;
+/// A place that could not be looked into: what lies there is not listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Where it is, relative to the root.
+    pub path: PathBuf,
+    /// Why.
+    pub why: String,
+    /// Whether sessions of this store may lie there; none lie behind a link whose name is no project's.
+    pub may_hold: bool,
+}
 
 /// Walks a store and reads the header of each log. A root that does not exist is an empty store.
 ///
 /// # Errors
 /// The errno of reading the root. Everything below it is told in the [`Walk`].
 pub fn walk(fs: &dyn FileSystem) -> io::Result<Walk> {
-    let mut walker = Walker { fs, decoder: None, out: Walk::default() };
+    let mut walker = Walker { fs, heads: Heads::default(), out: Walk::default() };
     let root = match fs.list_dir(Path::new("")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(walker.out),
         entries => entries?,
@@ -89,7 +97,12 @@ pub fn walk(fs: &dyn FileSystem) -> io::Result<Walk> {
         match (entry.kind, entry.name.to_str()) {
             (FileKind::Dir, Some(project)) => walker.project(project),
             (FileKind::Dir, None) => walker.skip(&entry.name, "its name is not UTF-8: rename it"),
-            (FileKind::Symlink, _) => walker.skip(&entry.name, "it is a link, which is not followed"),
+            (FileKind::Symlink, name) => {
+                let may_hold = name.is_some_and(is_project_name);
+                let what_helps = if may_hold { ": put the directory itself there" } else { "" };
+                let why = format!("it is a link, which is not followed{what_helps}");
+                walker.out.skipped.push(Skipped { path: PathBuf::from(&entry.name), why, may_hold });
+            }
             _ => {}
         }
     }
@@ -99,14 +112,14 @@ pub fn walk(fs: &dyn FileSystem) -> io::Result<Walk> {
 
 struct Walker<'f> {
     fs: &'f dyn FileSystem,
-    /// Made for the first compressed log.
-    decoder: Option<FrameDecoder>,
+    heads: Heads,
     out: Walk,
 }
 
 impl Walker<'_> {
     fn skip(&mut self, path: impl AsRef<Path>, why: impl Into<String>) {
-        self.out.skipped.push((path.as_ref().to_path_buf(), why.into()));
+        let (path, why) = (path.as_ref().to_path_buf(), why.into());
+        self.out.skipped.push(Skipped { path, why, may_hold: true });
     }
 
     fn project(&mut self, project: &str) {
@@ -140,7 +153,9 @@ impl Walker<'_> {
             OddPlace::BothEncodings(path) | OddPlace::FlatLayout(path) | OddPlace::NotAFile(path) => {
                 path.clone()
             }
-            OddPlace::IdMismatch { path, .. } | OddPlace::PathMismatch { path, .. } => path.clone(),
+            OddPlace::IdMismatch { path, .. }
+            | OddPlace::PathMismatch { path, .. }
+            | OddPlace::Copy { path, .. } => path.clone(),
             OddPlace::DuplicateId(paths) => paths.first().cloned().unwrap_or_default(),
         };
         let mut artifact = Artifact::new(segment, path);
@@ -151,12 +166,31 @@ impl Walker<'_> {
     }
 
     fn session(&mut self, project: &str, session: &str) {
-        let plain = self.open(LogPath::found(project, session, Encoding::Plain));
-        let zstd = self.open(LogPath::found(project, session, Encoding::Zstd));
+        let dir = Path::new(project).join(session);
+        let entries = match self.fs.list_dir(&dir) {
+            Ok(entries) => Some(entries),
+            Err(error) if is_absent(&error) => return,
+            // Its logs may open all the same, and if not, that is what is wrong with them.
+            Err(_) => None,
+        };
+        let mut log = |encoding: Encoding| {
+            let named =
+                |entries: &Vec<DirEntry>| entries.iter().any(|entry| entry.name == encoding.file_name());
+            let may_be_there = entries.as_ref().is_none_or(named);
+            may_be_there.then(|| self.open(LogPath::found(project, session, encoding))).flatten()
+        };
+        let (plain, zstd) = (log(Encoding::Plain), log(Encoding::Zstd));
+        let later = later_in(&dir, entries.as_deref().unwrap_or_default()).pop();
         let both = plain.is_some() && zstd.is_some();
-        let Some(mut artifact) = plain.or(zstd) else { return };
+        let Some(mut artifact) = plain.or(zstd) else {
+            return self.out.artifacts.extend(later.map(|later| Artifact::later(session, later)));
+        };
         if both {
-            artifact.is_odd(&OddPlace::BothEncodings(Path::new(project).join(session)));
+            artifact.is_odd(&OddPlace::BothEncodings(dir));
+        }
+        if let (Some(later), Status::Ok) = (later, artifact.status) {
+            artifact.is(Status::Superseded, "", later.supersedes());
+            artifact.direction = Some("newer");
         }
         self.out.artifacts.push(artifact);
     }
@@ -189,34 +223,14 @@ impl Walker<'_> {
     }
 
     fn header(&mut self, artifact: &mut Artifact, file: &dyn File, len: u64, log: &LogPath) {
-        let line = self.header_line(file, len, log.encoding());
-        let parsed = line.and_then(|line| {
-            let line = String::from_utf8(line).map_err(|_| ReadError::HeaderNotUtf8)?;
-            match parse_header_line(&line) {
-                Ok((header, inherited)) => Ok((line, header, inherited)),
-                Err(error) => Err(ReadError::Header(error)),
-            }
-        });
-        match parsed {
-            Ok((line, header, inherited)) => {
+        match self.heads.read(file, len, log.encoding()) {
+            Ok(Head { line, header, inherited }) => {
                 artifact.place(&header, log);
                 (artifact.header_line, artifact.inherited) = (line, inherited);
                 artifact.header = Some(header);
             }
             Err(error) => artifact.fails(&error),
         }
-    }
-
-    fn header_line(&mut self, file: &dyn File, len: u64, encoding: Encoding) -> Result<Vec<u8>, ReadError> {
-        if encoding == Encoding::Plain {
-            return read_header_line(file, len, MAX_HEADER);
-        }
-        let decoder = match self.decoder.take() {
-            Some(decoder) => decoder,
-            None => FrameDecoder::new()?,
-        };
-        let decoder = self.decoder.insert(decoder);
-        Ok(header_frame(&mut Frames::new(file, len), decoder, file, MAX_HEADER)?.0)
     }
 }
 
@@ -258,6 +272,14 @@ impl Artifact {
         }
     }
 
+    /// The latest of a session's logs of later generations, where it has no other.
+    fn later(segment: &str, later: Later) -> Self {
+        let mut artifact = Self::new(segment, later.path.clone());
+        artifact.is(Status::Unsupported, Later::CLASS, later.to_string());
+        artifact.direction = Some("newer");
+        artifact
+    }
+
     pub(super) fn is(&mut self, status: Status, class: &'static str, reason: String) {
         (self.status, self.class, self.reason) = (status, class, Some(reason));
     }
@@ -284,6 +306,17 @@ impl Artifact {
         }
     }
 
+    /// The name of the session directory that it lies in, or is; none in the flat layout.
+    fn session_dir(&self) -> Option<&OsStr> {
+        let name = self.path.components().nth(1)?.as_os_str();
+        (!is_flat(name)).then_some(name)
+    }
+
+    /// Whether its log lies where its header belongs.
+    fn is_right(&self) -> bool {
+        self.header.is_some() && matches!(self.status, Status::Ok | Status::Superseded)
+    }
+
     /// Notes why the log does not read.
     pub(super) fn fails(&mut self, error: &ReadError) {
         let status = error.verdict().map_or(Status::Corrupt, status_of);
@@ -299,17 +332,31 @@ impl Artifact {
     }
 }
 
-/// Two directories of one name, in two projects: neither can be told from the session (PROTOCOL 9.4).
+/// Directories of one name in several projects: the log that is where its header belongs is the session, and the others
+/// are copies; where there is not one such log alone, neither can be told from the session (PROTOCOL 9.4).
 fn mark_duplicates(artifacts: &mut [Artifact]) {
-    let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut places: HashMap<OsString, Vec<usize>> = HashMap::new();
     for (index, artifact) in artifacts.iter().enumerate() {
-        if let Some(log) = &artifact.log {
-            places.entry(log.segment().to_owned()).or_default().push(index);
+        if let Some(dir) = artifact.session_dir() {
+            places.entry(dir.to_owned()).or_default().push(index);
         }
     }
     for indexes in places.values().filter(|indexes| indexes.len() > 1) {
-        let path_of = |index: &usize| artifacts.get(*index).map(|artifact| artifact.path.clone());
-        let odd = OddPlace::DuplicateId(indexes.iter().filter_map(path_of).collect());
+        let of = |index: &usize| artifacts.get(*index);
+        let is_right = |index: &&usize| of(index).is_some_and(Artifact::is_right);
+        let mut right = indexes.iter().filter(is_right).copied();
+        if let (Some(right), None) = (right.next(), right.next()) {
+            let session = of(&right).map(|session| session.path.clone()).unwrap_or_default();
+            for index in indexes.iter().filter(|index| **index != right) {
+                let Some(copy) = artifacts.get_mut(*index) else { continue };
+                copy.is_found_by_id = false;
+                if copy.class == "LOG_PATH_MISMATCH" {
+                    copy.is_odd(&OddPlace::Copy { path: copy.path.clone(), of: session.clone() });
+                }
+            }
+            continue;
+        }
+        let odd = OddPlace::DuplicateId(indexes.iter().filter_map(of).map(|a| a.path.clone()).collect());
         for index in indexes {
             if let Some(artifact) = artifacts.get_mut(*index) {
                 artifact.is_odd(&odd);

@@ -9,7 +9,7 @@
 //!
 //! Reading: [`read`] gives the events of a log to its caller and says how the log ends, with [`damage`] for what is wrong
 //! and [`legacy`] for old shapes; its records are taken one after the other (`rows`, `row`); a plain log comes in batches
-//! of lines (`batch`), those of a long one filled by a second thread (`read_ahead`); [`find`] knows where a session lies,
+//! of lines (`batch`), those of a long one filled by a second thread (`read_ahead`); `head` reads a header alone; [`find`] knows where a session lies,
 //! [`lineage`](mod@lineage) follows the parents that they name, [`list`] and [`catalogue`] show all of them, [`summary`] saves reading them for that; [`salvage`] keeps what is cut off
 //! or replaced, [`delete`](mod@delete) removes.
 
@@ -21,6 +21,7 @@ pub mod delete;
 pub mod fault;
 pub mod find;
 pub mod fs;
+mod head;
 pub mod legacy;
 pub mod lineage;
 pub mod lines;

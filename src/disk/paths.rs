@@ -63,6 +63,21 @@ impl Encoding {
     }
 }
 
+/// The generation of the log format that a file name in a session directory stands for, if it is a log's of a later one
+/// (FOREIGN 1): `session.vN.jsonl` or `session.vN.jsonl.zstd`, N counted from 1.
+#[must_use]
+pub fn generation_of(name: &OsStr) -> Option<u64> {
+    let (number, end) = name.to_str()?.strip_prefix("session.v")?.split_once('.')?;
+    let is_number = !number.starts_with('0') && number.bytes().all(|digit| digit.is_ascii_digit());
+    (is_number && ["jsonl", "jsonl.zstd"].contains(&end)).then(|| number.parse().ok()).flatten()
+}
+
+/// Whether a name is one that [`project_key`] gives.
+#[must_use]
+pub fn is_project_name(name: &str) -> bool {
+    name == NO_CWD || (name.len() > 4 && name.starts_with("--") && name.ends_with("--"))
+}
+
 /// The place of one session's log below the root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LogPath {

@@ -301,6 +301,7 @@ opened! {
 
 /// Whether a listed session can be opened, as far as a list looks: a log of the size that its summary was made for is not
 /// read. A load reads all of it. A `damaged` one opens, but without what stands behind the damage: `reason` says how much.
+/// A `superseded` one is continued by a log of a later generation of the format beside it: it can be inspected, and no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
@@ -309,6 +310,7 @@ pub enum Status {
     Damaged,
     Corrupt,
     Unsupported,
+    Superseded,
 }
 
 result! {

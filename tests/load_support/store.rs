@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sessiond::disk::catalogue::{Catalogue, Listed};
 use sessiond::disk::delete::{DeleteError, delete};
-use sessiond::disk::find::{FindError, find};
+use sessiond::disk::find::{FindError, Later, find};
 use sessiond::disk::fs::FileSystem;
 use sessiond::disk::list::Status;
 use sessiond::disk::lock::Holder;
@@ -76,6 +76,7 @@ impl Store {
     pub fn find(&self, id: &str) -> Result<Option<LogPath>, &'static str> {
         find(self.fs.as_ref(), &SessionId::new(id).unwrap()).map_err(|error| match error {
             FindError::Odd(odd) => odd.class(),
+            FindError::Later(_) => Later::CLASS,
             FindError::Io(unsearched) => panic!("{unsearched:?}"),
         })
     }

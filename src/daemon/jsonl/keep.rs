@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::failures::{errno, failed, lost, sync_failed, write_failed};
-use super::read::{find, locked};
+use super::read::{find, locked, odd_place};
 use super::storage::Shared;
 use crate::disk::delete::{DeleteError, delete as delete_stored, delete_open};
 use crate::disk::fs::{File, remedy};
@@ -205,6 +205,7 @@ fn remove(shared: &Shared, id: &SessionId, file: Option<&SessionFile>) -> Result
     match deleted {
         Ok(_) => Ok(()),
         Err(DeleteError::Lock(error)) => Err(locked(id, error)),
+        Err(DeleteError::Several(odd)) => Err(odd_place(id, &odd)),
         Err(DeleteError::Io(error)) => Err(failed("removing the session", &error, false)),
         Err(DeleteError::Unfinished(error)) => {
             Err(StorageError::Undeleted { errno: errno(&error), remedy: remedy(&error) })

@@ -7,10 +7,12 @@ use super::keeper::{Keeper, Witness};
 use super::storage::Shared;
 use crate::disk::catalogue::{Catalogue, Failure};
 use crate::disk::damage::{Place, ReadError, TooLow, Verdict};
-use crate::disk::find::{FindError, OddPlace, Unsearched, check_place, find as find_log, is_absent, shown};
+use crate::disk::find::{
+    FindError, OddPlace, Unsearched, check_place, find as find_log, is_absent, shown, superseded_by,
+};
 use crate::disk::fs::{File, Metadata, read_full};
 use crate::disk::lineage::lineage_loop;
-use crate::disk::list::{Artifact, Status as DiskStatus};
+use crate::disk::list::{Artifact, Skipped, Status as DiskStatus};
 use crate::disk::lock::{Holder, Lock, LockError};
 use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::read::{Held, Scan, read_log};
@@ -55,7 +57,7 @@ pub(super) fn find(
         Ok(None) => return Ok(None),
         Ok(Some(path)) if facts => path,
         // What is stored oddly is there too: its id is taken.
-        Ok(Some(_)) | Err(FindError::Odd(_)) => return Ok(Some(blank)),
+        Ok(Some(_)) | Err(FindError::Odd(_) | FindError::Later(_)) => return Ok(Some(blank)),
         Err(FindError::Io(unsearched)) => return Err(not_searched(&unsearched)),
     };
     let mut sink = FactsSink::default();
@@ -93,6 +95,7 @@ fn locate(shared: &Shared, id: &SessionId) -> Result<LogPath, StorageError> {
         Ok(Some(path)) => Ok(path),
         Ok(None) => Err(StorageError::NotFound(id.clone())),
         Err(FindError::Odd(odd)) => Err(odd_place(id, &odd)),
+        Err(FindError::Later(later)) => Err(newer(id, later.to_string())),
         Err(FindError::Io(unsearched)) => Err(not_searched(&unsearched)),
     }
 }
@@ -105,7 +108,20 @@ fn open(shared: &Shared, id: &SessionId, path: &LogPath) -> Result<Arc<dyn File>
     })
 }
 
-fn odd_place(id: &SessionId, odd: &OddPlace) -> StorageError {
+fn newer(id: &SessionId, reason: String) -> StorageError {
+    StorageError::Unsupported { id: id.clone(), reason, direction: "newer" }
+}
+
+/// The later generation that continues a log, if one does.
+fn superseded(shared: &Shared, path: &LogPath) -> Result<Option<String>, StorageError> {
+    match superseded_by(shared.fs.as_ref(), path) {
+        Ok(later) => Ok(later.map(|later| later.supersedes())),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(failed("reading the session's directory", &error, false)),
+    }
+}
+
+pub(super) fn odd_place(id: &SessionId, odd: &OddPlace) -> StorageError {
     corrupt(id, odd.to_string(), Place::default(), odd.class(), None)
 }
 
@@ -191,6 +207,9 @@ pub(super) fn load(
     limits: &Limits,
 ) -> Result<(Loaded, SessionFile), StorageError> {
     let path = locate(shared, id)?;
+    if let Some(reason) = superseded(shared, &path)? {
+        return Err(newer(id, reason));
+    }
     let lock = Lock::try_acquire(&shared.fs, &path.log(), shared.me).map_err(|error| locked(id, error))?;
     let file = std::sync::Arc::clone(lock.file());
     let meta = file.metadata().map_err(|error| failed("reading the log", &error, false))?;
@@ -288,7 +307,7 @@ pub(super) fn inspect(
     if let (Some(failure), Ok(meta)) = (failure.or(refused), file.metadata()) {
         shared.seen.refuse(&meta, failure);
     }
-    let mut problems: Vec<String> = Vec::new();
+    let mut problems: Vec<String> = superseded(shared, &path)?.into_iter().collect();
     problems.extend(check_place(&scan.header, id, &path).err().map(|odd| odd.to_string()));
     problems.extend(lineage_loop(shared.fs.as_ref(), &scan.header));
     problems.extend(keeper.refused().map(|refused| refused.reason.clone()));
@@ -325,14 +344,23 @@ pub(super) fn list(shared: &Shared, vocabulary: &Vocabulary) -> Result<Vec<Store
         .catalogue()
         .list(shared.fs.as_ref())
         .map_err(|error| failed("listing the store's root directory", &error, false))?;
-    for (place, why) in &listing.skipped {
-        tracing::warn!(place = %place.display(), %why, "not listed");
+    let sessions = listing.sessions.into_iter();
+    let sessions = sessions.map(|listed| stored_info(listed.artifact, listed.facts, vocabulary));
+    let skipped = listing.skipped.iter().filter(|skipped| skipped.may_hold).map(unsearched);
+    Ok(sessions.chain(skipped).collect())
+}
+
+/// A directory whose sessions cannot be listed: itself a row, as it hides nobody knows what.
+fn unsearched(Skipped { path, why, .. }: &Skipped) -> StoredInfo {
+    let (name, place) = (path.file_name().unwrap_or_default(), path.display());
+    StoredInfo {
+        id: name.to_string_lossy().into_owned(),
+        place: place.to_string(),
+        header: None,
+        facts: ListFacts::default(),
+        status: Status::Corrupt,
+        reason: Some(format!("sessions in {place} are not listed: {why}")),
     }
-    Ok(listing
-        .sessions
-        .into_iter()
-        .map(|listed| stored_info(listed.artifact, listed.facts, vocabulary))
-        .collect())
 }
 
 fn stored_info(artifact: Artifact, facts: Facts, vocabulary: &Vocabulary) -> StoredInfo {
@@ -341,6 +369,7 @@ fn stored_info(artifact: Artifact, facts: Facts, vocabulary: &Vocabulary) -> Sto
         DiskStatus::Damaged => (Status::Damaged, artifact.reason),
         DiskStatus::Corrupt => (Status::Corrupt, artifact.reason),
         DiskStatus::Unsupported => (Status::Unsupported, artifact.reason),
+        DiskStatus::Superseded => (Status::Superseded, artifact.reason),
     };
     let declared = |name: &String| vocabulary.declared().any(|(declared, _)| declared == name);
     if let (Status::Ok | Status::Damaged, Some(name)) =

@@ -35,6 +35,7 @@ Each session has a status:
                log)
   corrupt      it is refused: damage, a broken rule, an odd place, an id that is stored twice
   unsupported  it is refused: another format version, or event types that are not known (see --event-type)
+  superseded   it is refused: a log of a later generation of the format beside it continues it
   limit        it is refused: over a limit (see --max-event-bytes and --max-depth)
   unreadable   the disk does not give it
   empty        a session directory without a log

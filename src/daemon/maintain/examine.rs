@@ -23,6 +23,8 @@ pub(super) enum Status {
     Corrupt,
     /// It may be sound for another program, or where its types are declared.
     Unsupported,
+    /// A later generation of the format beside it continues it.
+    Superseded,
     /// It is larger than the limits here.
     Limit,
     /// The disk does not give it.
@@ -44,6 +46,7 @@ impl Status {
             Self::Damaged => "damaged",
             Self::Corrupt => "corrupt",
             Self::Unsupported => "unsupported",
+            Self::Superseded => "superseded",
             Self::Limit => "limit",
             Self::Unreadable => "unreadable",
             Self::Empty => "empty",

@@ -11,7 +11,7 @@ use super::examine::{Examined, Sound, Status, examine};
 use super::progress::{Progress, Watched};
 use super::report::shown;
 use crate::daemon::jsonl;
-use crate::disk::find::{FindError, Unsearched, check_place, find, is_absent, shown as place};
+use crate::disk::find::{FindError, Unsearched, check_place, find, is_absent, shown as place, superseded_by};
 use crate::disk::fs::{File, FileSystem, ReadAt, read_full, what_helps};
 use crate::disk::lock::{Holder, Lock, LockError};
 use crate::disk::paths::{Encoding, LogPath};
@@ -104,8 +104,12 @@ impl Repair<'_> {
             Ok(Some(path)) => path,
             Ok(None) => return Err(RepairError::NotFound(id.as_str().to_owned())),
             Err(FindError::Odd(odd)) => return Err(RepairError::Odd(odd.to_string())),
+            Err(FindError::Later(later)) => return Err(RepairError::Odd(later.to_string())),
             Err(FindError::Io(unsearched)) => return Err(RepairError::Search(unsearched)),
         };
+        if let Some(later) = superseded_by(self.fs.as_ref(), &path)? {
+            return Err(RepairError::Odd(later.supersedes()));
+        }
         if self.dry_run {
             if let Ok(Some(holder)) = Lock::holder(self.fs.as_ref(), &path.log()) {
                 return Err(RepairError::Locked(LockError::Held { holder }));

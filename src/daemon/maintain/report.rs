@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::examine::{Examined, Finding, Status};
+use crate::disk::find::Later;
+use crate::disk::list::Status as WalkStatus;
 use crate::disk::read::counted;
 
 /// What is told of one session; with `--json` this very object, a line each.
@@ -118,6 +120,19 @@ impl SessionReport {
         self.notes.extend(log.history.warnings());
     }
 
+    /// Adds what the walk through the store has found: what is wrong with the place, or another generation of the format.
+    pub(super) fn walked(&mut self, status: WalkStatus, class: &'static str, message: String) {
+        let other = match status {
+            WalkStatus::Superseded => Status::Superseded,
+            WalkStatus::Unsupported if class == Later::CLASS => Status::Unsupported,
+            _ => return self.misplaced(class, message),
+        };
+        self.misplaced(class, message);
+        if self.status == Status::Corrupt {
+            self.status = other;
+        }
+    }
+
     /// Adds what is wrong with the place, unless reading has said it.
     pub(super) fn misplaced(&mut self, class: &'static str, message: String) {
         let said = |finding: &Finding| finding.message == message || message.ends_with(&finding.message);
@@ -227,6 +242,7 @@ pub(super) struct Summary {
     damaged: u64,
     corrupt: u64,
     unsupported: u64,
+    superseded: u64,
     limit: u64,
     unreadable: u64,
     empty: u64,
@@ -248,6 +264,7 @@ impl Summary {
             Status::Damaged => &mut self.damaged,
             Status::Corrupt => &mut self.corrupt,
             Status::Unsupported => &mut self.unsupported,
+            Status::Superseded => &mut self.superseded,
             Status::Limit => &mut self.limit,
             Status::Unreadable => &mut self.unreadable,
             Status::Empty => &mut self.empty,
@@ -260,7 +277,8 @@ impl Summary {
 
     /// Whether something was found that a load refuses, or would not mend without a loss.
     pub(super) fn is_bad(&self) -> bool {
-        self.damaged + self.corrupt + self.unsupported + self.limit + self.unreadable + self.skipped > 0
+        let refused = self.corrupt + self.unsupported + self.superseded + self.limit + self.unreadable;
+        self.damaged + refused + self.skipped > 0
     }
 
     pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -270,6 +288,7 @@ impl Summary {
             (self.damaged, "damaged"),
             (self.corrupt, "corrupt"),
             (self.unsupported, "unsupported"),
+            (self.superseded, "superseded"),
             (self.limit, "over a limit"),
             (self.unreadable, "unreadable"),
         ];

@@ -9,10 +9,10 @@ use super::progress::{Progress, Watched};
 use super::report::{Owner, SessionReport};
 use crate::disk::find::OddPlace;
 use crate::disk::fs::{FileKind, FileSystem, read_full};
-use crate::disk::list::{Artifact, walk};
+use crate::disk::list::{Artifact, Skipped, Walk, walk};
 use crate::disk::lock::Lock;
 use crate::disk::os::OsFs;
-use crate::disk::paths::{Encoding, LogPath};
+use crate::disk::paths::{Encoding, LogPath, generation_of};
 use crate::log::Header;
 use crate::session::Rules;
 
@@ -67,9 +67,7 @@ impl Surveyor<'_> {
         for (index, artifact) in found.artifacts.into_iter().enumerate() {
             self.artifact(&fs, artifact, &format!("{} of {count}", index + 1))?;
         }
-        for (place, why) in found.skipped {
-            (self.tell)(News::Skipped(place, why))?;
-        }
+        self.skipped(found.skipped)?;
         self.without_log(&fs, &known)
     }
 
@@ -80,16 +78,24 @@ impl Surveyor<'_> {
     pub(super) fn session(&mut self, root: &Path, id: &str) -> io::Result<()> {
         let fs = OsFs::new(root);
         self.progress.begin(format!("reading headers in {}", root.display()), 0);
-        let mut found = walk(&fs)?.artifacts;
+        let Walk { artifacts: mut found, skipped } = walk(&fs)?;
         found.retain(|artifact| artifact.id == id);
-        if found.is_empty() {
+        if found.is_empty() && !skipped.iter().any(|skipped| skipped.may_hold) {
             return Err(io::ErrorKind::NotFound.into());
+        }
+        if found.is_empty() {
+            // It may be there.
+            return self.skipped(skipped);
         }
         let count = found.len();
         for (index, artifact) in found.into_iter().enumerate() {
             self.artifact(&fs, artifact, &format!("{} of {count}", index + 1))?;
         }
         Ok(())
+    }
+
+    fn skipped(&mut self, skipped: Vec<Skipped>) -> io::Result<()> {
+        skipped.into_iter().try_for_each(|skipped| (self.tell)(News::Skipped(skipped.path, skipped.why)))
     }
 
     fn artifact(&mut self, fs: &OsFs, artifact: Artifact, at: &str) -> io::Result<()> {
@@ -105,7 +111,7 @@ impl Surveyor<'_> {
             report.notes.extend(leftovers(fs, &log.session_dir()));
         }
         if let Some(reason) = artifact.reason {
-            report.misplaced(artifact.class, reason);
+            report.walked(artifact.status, artifact.class, reason);
         }
         (self.tell)(News::Session(Box::new(report)))
     }
@@ -148,10 +154,8 @@ impl Surveyor<'_> {
             report.misplaced(odd.class(), odd.to_string());
             (self.tell)(News::Session(Box::new(report)))?;
         }
-        logs.iter().try_for_each(|log| {
-            let name = Path::new(log.file_name());
-            self.alone(&fs, name, &dir.join(name))
-        })
+        let logs = logs.into_iter().map(|log| PathBuf::from(log.file_name())).chain(later_logs(dir));
+        logs.into_iter().try_for_each(|name| self.alone(&fs, &name, &dir.join(&name)))
     }
 
     /// Surveys one log by itself, wherever it lies.
@@ -201,7 +205,17 @@ impl Surveyor<'_> {
 }
 
 fn holds_log(dir: &Path) -> bool {
-    LOGS.iter().any(|log| is_there(&dir.join(log.file_name())))
+    LOGS.iter().any(|log| is_there(&dir.join(log.file_name()))) || !later_logs(dir).is_empty()
+}
+
+/// The names of a directory's logs of later generations, in byte order.
+fn later_logs(dir: &Path) -> Vec<PathBuf> {
+    let names =
+        std::fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.file_name()));
+    let mut logs: Vec<PathBuf> =
+        names.filter(|name| generation_of(name).is_some()).map(PathBuf::from).collect();
+    logs.sort();
+    logs
 }
 
 /// Whether something has that name, be it a link that leads nowhere.
