@@ -2,6 +2,7 @@
 //! loses nothing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod every_record;
 mod maintain_support;
 mod support;
 
@@ -488,44 +489,6 @@ fn the_artifacts_are_judged_as_a_load_judges_them_and_repaired_where_that_is_pos
         }
     }
     assert!(judged > 60 && repaired > 8, "{judged} {repaired}");
-}
-
-#[test]
-fn a_store_that_is_not_there_or_no_directory_is_told_with_its_path() {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("file"), "x").unwrap();
-    let commands: [&[&str]; 5] = [
-        &["verify"],
-        &["verify", "--json"],
-        &["verify", "s"],
-        &["repair", "s"],
-        &["repair", "s", "--dry-run"],
-    ];
-    for (place, why) in
-        [("missing", "is not there"), ("file", "is not a directory"), ("file/below", "is not there")]
-    {
-        let path = dir.path().join(place);
-        let store = format!("jsonl:{}", path.display());
-        for command in commands {
-            for (args, variable) in [(vec!["--store", &store], ""), (vec![], store.as_str())] {
-                let mut run = sessiond(command);
-                let output = run.args(args).env("SESSIOND_STORE", variable).output().unwrap();
-                let told = String::from_utf8(output.stderr).unwrap();
-                assert_eq!(output.status.code(), Some(3), "{command:?} {place}: {told}");
-                assert!(told.contains(why) && told.contains(path.to_str().unwrap()), "{command:?}: {told}");
-                assert!(output.stdout.is_empty(), "nothing was looked at");
-            }
-        }
-        let output = run(&["verify", path.join("x").to_str().unwrap(), "--store", &store]);
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(3) && told.contains(path.to_str().unwrap()), "{told}");
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was made");
-    }
-    // One that is there and holds nothing is a store.
-    let empty = tempfile::tempdir().unwrap();
-    let (code, _, summary) =
-        parse(&run(&["verify", "--json", "--store", &format!("jsonl:{}", empty.path().display())]));
-    assert_eq!((code, &summary["sessions"]), (0, &json!(0)));
 }
 
 /// A log of a later generation is told as what it is, and left alone; so is a log of version 0 beside one, and what lies

@@ -35,8 +35,8 @@ pub struct Catalogue {
     /// A log with a longer event is over a limit.
     max_event_bytes: u64,
     known: HashMap<Revision, Read>,
-    /// Logs that others have read and refused since the last list.
-    refused: HashMap<Revision, Failure>,
+    /// Logs that others have read since the last list, and refused, or found to have lost something.
+    refused: HashMap<Revision, Option<Failure>>,
 }
 
 /// One stored session and what a list shows of it.
@@ -77,11 +77,12 @@ impl Catalogue {
         Self { limits, max_event_bytes: max_event_bytes as u64, ..Self::default() }
     }
 
-    /// Notes that the whole log of these facts was read and refused: until it changes no summary says otherwise.
-    pub fn refuse(&mut self, meta: &Metadata, failure: Failure) {
+    /// Notes that the whole log of these facts was read and refused, or, without a failure, found damaged: until it changes
+    /// no summary says otherwise.
+    pub fn refuse(&mut self, meta: &Metadata, failure: Option<Failure>) {
         let revision = revision(meta);
         match self.known.get_mut(&revision) {
-            Some(read) => read.failure = read.failure.take().or(Some(failure)),
+            Some(read) => read.failure = read.failure.take().or(failure),
             None => drop(self.refused.insert(revision, failure)),
         }
     }
@@ -155,7 +156,7 @@ impl Catalogue {
                 let failure = scan
                     .failure()
                     .map(|problem| (problem.damage.verdict(), problem.class(), problem.to_string()))
-                    .or(refused);
+                    .or(refused.flatten());
                 let read = Read { facts: sink.facts(), failure, loss: scan.loss() };
                 let facts = read.show(artifact);
                 self.known.insert(revision, read);

@@ -205,6 +205,12 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// An event that the caller's validator refuses.
+    #[must_use]
+    pub fn refused(place: Place, refused: Refused) -> Self {
+        Self { place, damage: Damage::Refused(refused), in_frame: false }
+    }
+
     /// FORMAT's class. In a complete frame every damage has one of its own, since no crash explains it.
     #[must_use]
     pub fn class(&self) -> &'static str {

@@ -85,6 +85,20 @@ pub trait Sink {
     /// The refusal, which ends the reading: the log is then what [`Refused::verdict`] says.
     fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused>;
 
+    /// Whether it judges every record: the reading goes on behind damage and refusals of which one is enough for a load.
+    fn judges_all(&self) -> bool {
+        false
+    }
+
+    /// Judges an event behind damage by itself, as nobody knows what led up to it. It is not taken.
+    ///
+    /// # Errors
+    /// The refusal, which is noted.
+    fn stranded(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused> {
+        let _ = event;
+        Ok(())
+    }
+
     /// The next events come from the lines of this text, their rows being parts of it. A sink that wants to keep it does
     /// so, and the reading goes on in another one.
     fn offer(&mut self, text: &Arc<String>) {

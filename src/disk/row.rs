@@ -13,6 +13,14 @@ pub(super) enum Record<'a> {
 }
 
 impl Record<'_> {
+    /// The seq of its first event, if it has one.
+    pub(super) fn first(&self) -> Option<Seq> {
+        match self {
+            Self::Event { seq, .. } => *seq,
+            Self::Chunks { chunks, .. } => Some(chunks.first()),
+        }
+    }
+
     /// How many events it holds.
     pub(super) fn events(&self) -> u64 {
         match self {

@@ -27,11 +27,37 @@ enum State {
     Stopped,
 }
 
+/// Which seq the next record is to have, behind damage.
+#[derive(Clone, Copy)]
+enum Due {
+    /// The one behind a record in its place, or the one behind what that record says itself.
+    Behind(Offset, Offset),
+    /// At least this one: what stands before it does not tell how many events it was.
+    From(Offset),
+}
+
+impl Due {
+    fn first(self) -> Offset {
+        match self {
+            Self::Behind(first, _) | Self::From(first) => first,
+        }
+    }
+
+    fn is(self, found: Seq) -> bool {
+        let found = found.before();
+        match self {
+            Self::Behind(one, other) => found == one || found == other,
+            Self::From(first) => found >= first,
+        }
+    }
+}
+
 /// See [`Rows::mark`].
 pub(super) struct Mark {
     events: Offset,
     missing_newline: bool,
     state: State,
+    due: Due,
     row: u64,
     problems: usize,
     problem_count: u64,
@@ -51,6 +77,8 @@ pub(super) struct Rows<'s> {
     sound_end: u64,
     missing_newline: bool,
     state: State,
+    due: Due,
+    judges_all: bool,
     row: u64,
     problems: Vec<Problem>,
     problem_count: u64,
@@ -65,6 +93,7 @@ pub(super) fn open<'s>(line: &[u8], sink: &'s mut dyn Sink) -> Result<Rows<'s>, 
     let (header, inherited) = parse_header_line(text).map_err(ReadError::Header)?;
     sink.header(&header, inherited).map_err(ReadError::Refused)?;
     Ok(Rows {
+        judges_all: sink.judges_all(),
         sink,
         scratch: Scratch::default(),
         header,
@@ -73,6 +102,7 @@ pub(super) fn open<'s>(line: &[u8], sink: &'s mut dyn Sink) -> Result<Rows<'s>, 
         sound_end: line.len() as u64 + 1,
         missing_newline: false,
         state: State::Sound,
+        due: Due::From(Offset::ZERO),
         row: 0,
         problems: Vec::new(),
         problem_count: 0,
@@ -170,8 +200,9 @@ impl Rows<'_> {
                     self.missing_newline = !ended;
                 }
             }
-            Ok(record) => self.strand(&record, place),
+            Ok(record) => self.stranded(&record, place, line),
             Err(damage) => {
+                self.due = Due::From(self.due());
                 let damage = match damage {
                     // Cut in the middle of a character, of a token, or of anything else.
                     Damage::NotUtf8(_) | Damage::NotJson(_) if !ended => Damage::Incomplete,
@@ -181,7 +212,7 @@ impl Rows<'_> {
                 // A lost block ends where it ends: what stands behind the NULs may be a record.
                 let mut scratch = Scratch::default();
                 if let Some(Ok(record)) = nul_run(line).map(|from| decode(from, &mut scratch)) {
-                    self.strand(&record, place);
+                    self.stranded(&record, place, line);
                 }
             }
         }
@@ -189,28 +220,64 @@ impl Rows<'_> {
 
     /// Takes a sound record as the next of the log; false when it is not that.
     fn take(&mut self, record: &Record<'_>, place: Place, line: &[u8]) -> bool {
-        let found = match record {
-            Record::Event { seq, .. } => *seq,
-            Record::Chunks { chunks, .. } => Some(chunks.first()),
-        };
-        if found.map(Seq::before) != Some(self.events) {
-            self.damage(place, Damage::SeqGap { expected: self.events, found });
-            self.strand(record, place);
+        if record.first().map(Seq::before) != Some(self.events) {
+            self.due = Due::Behind(self.events, self.events);
+            self.stranded(record, place, line);
             return false;
         }
         let seq = self.events.next();
         let taken = match record {
             Record::Chunks { chunks, row, depth } => self.take_chunks(chunks, *row, *depth, place, line),
             Record::Event { rest: Ok((time, draft)), row, checks, .. } => {
-                self.take_event(seq, *time, draft, *row, *checks, place).map(|()| 1)
+                self.take_event(seq, *time, draft, *row, *checks, place, false).map(|()| 1)
             }
             Record::Event { rest: Err(error), .. } => Err(Damage::Envelope(error.clone())),
         };
         match taken {
             Ok(count) => self.events = self.events.plus(count),
-            Err(damage) => self.stop(place, damage),
+            Err(damage) => {
+                let behind = self.events.plus(record.events().max(1));
+                self.due = Due::Behind(behind, behind);
+                self.stop(place, damage);
+            }
         }
         self.state == State::Sound
+    }
+
+    /// The seq of the next record if all is well.
+    fn due(&self) -> Offset {
+        if self.state == State::Sound { self.events } else { self.due.first() }
+    }
+
+    /// Judges a whole record behind damage by itself.
+    fn stranded(&mut self, record: &Record<'_>, place: Place, line: &[u8]) {
+        self.counts.stranded += record.events();
+        let (due, found, count) = (self.due, record.first(), record.events().max(1));
+        let in_place = due.first().plus(count);
+        self.due = match found {
+            Some(found) if due.is(found) => {
+                Due::Behind(found.before().plus(count), found.before().plus(count))
+            }
+            found => {
+                self.damage(place, Damage::SeqGap { expected: due.first(), found });
+                Due::Behind(in_place, found.map_or(in_place, |found| found.before().plus(count)))
+            }
+        };
+        self.look_for_commit(record, place);
+        if !self.judges_all {
+            return;
+        }
+        let judged = match (record, found) {
+            (Record::Chunks { chunks, .. }, _) => check_room(chunks, line),
+            (Record::Event { rest: Ok((time, draft)), row, checks, .. }, Some(seq)) => {
+                self.take_event(seq, *time, draft, *row, *checks, place, true)
+            }
+            (Record::Event { rest: Err(error), .. }, Some(_)) => Err(Damage::Envelope(error.clone())),
+            (Record::Event { .. }, None) => Ok(()), // said already
+        };
+        if let Err(damage) = judged {
+            self.damage(place, damage);
+        }
     }
 
     fn take_chunks(
@@ -221,10 +288,7 @@ impl Rows<'_> {
         place: Place,
         line: &[u8],
     ) -> Result<u64, Damage> {
-        let (bytes, max) = (chunks.unpacked_len(), max_expanded(line) as u64);
-        if bytes > max {
-            return Err(Damage::RowTooLarge { bytes, max });
-        }
+        check_room(chunks, line)?;
         let sink = &mut *self.sink;
         let taken = chunks.each(|seq, time, draft| {
             let checks = Checks { loose: draft.loose, depth: depth + 1, ..Checks::default() };
@@ -246,6 +310,7 @@ impl Rows<'_> {
         row: Json<'_>,
         mut checks: Checks,
         place: Place,
+        stranded: bool,
     ) -> Result<(), Damage> {
         let mut draft = *draft;
         draft.packed = draft.sources.is_some_and(|sources| SeqRuns::read(sources, seq).is_some());
@@ -254,7 +319,15 @@ impl Rows<'_> {
             let event = sink.event_at(seq)?;
             legacy::message_id_of(event).map(|id| id.text().to_owned())
         };
-        let upgraded = legacy::upgrade(&draft, seq, self.header.id.as_str(), &message_id)?;
+        let upgraded = match legacy::upgrade(&draft, seq, self.header.id.as_str(), &message_id) {
+            // It has its place in the log, so what follows is judged as part of one.
+            Err(error) if self.judges_all && !stranded => {
+                self.note(place, error.into());
+                self.fatal = true;
+                None
+            }
+            upgraded => upgraded?,
+        };
         if let Some(upgraded) = &upgraded {
             let (data, found) = Json::parse(&upgraded.data).map_err(Damage::NotJson)?;
             (draft.data, draft.loose, draft.line) = (data, draft.loose || found.loose, None);
@@ -266,6 +339,9 @@ impl Rows<'_> {
         }
         let changed = upgraded.is_some();
         let event = StoredEvent { seq, time, draft: &draft, checks, row, place, changed };
+        if stranded {
+            return self.sink.stranded(&event).map_err(Damage::Refused);
+        }
         self.sink.event(&event).map_err(Damage::Refused)?;
         self.counts.upgraded += u64::from(upgraded.is_some());
         self.counts.ranged += u64::from(draft.packed);
@@ -275,15 +351,18 @@ impl Rows<'_> {
     /// Notes damage: the prefix ends before it.
     pub(super) fn damage(&mut self, place: Place, damage: Damage) {
         self.state = State::Damaged;
+        self.note(place, damage);
+    }
+
+    fn note(&mut self, place: Place, damage: Damage) {
         self.problem_count += 1;
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(Problem { place, damage, in_frame: false });
         }
     }
 
-    /// Counts a whole record behind damage. A turn that was committed there makes the damage fatal.
-    fn strand(&mut self, record: &Record<'_>, place: Place) {
-        self.counts.stranded += record.events();
+    /// A turn that was committed behind damage makes it fatal.
+    fn look_for_commit(&mut self, record: &Record<'_>, place: Place) {
         if !self.fatal && record.is_turn_end() {
             self.fatal = true;
             self.witness = Some(place);
@@ -294,13 +373,16 @@ impl Rows<'_> {
     pub(super) fn stop(&mut self, place: Place, damage: Damage) {
         self.damage(place, damage);
         self.fatal = true;
-        self.state = State::Stopped;
+        if !self.judges_all {
+            self.state = State::Stopped;
+        }
     }
 
     /// Stops at what is no record, such as a line that is too long: where the next record would be.
     pub(super) fn stop_at(&mut self, offset: u64, text: u64, damage: Damage) {
         if self.state != State::Stopped {
             self.stop(Place { row: self.row + 1, offset, text }, damage);
+            self.state = State::Stopped;
         }
     }
 
@@ -327,6 +409,7 @@ impl Rows<'_> {
             events: self.events,
             missing_newline: self.missing_newline,
             state: self.state,
+            due: self.due,
             row: self.row,
             problems: self.problems.len(),
             problem_count: self.problem_count,
@@ -342,8 +425,9 @@ impl Rows<'_> {
             self.sink.retract(to.events);
         }
         self.problems.truncate(to.problems);
-        let Mark { events, missing_newline, state, row, problem_count, fatal, witness, counts, .. } = to;
+        let Mark { events, missing_newline, state, due, row, problem_count, fatal, witness, counts, .. } = to;
         (self.events, self.missing_newline, self.state, self.row) = (events, missing_newline, state, row);
+        self.due = due;
         (self.problem_count, self.fatal, self.witness, self.counts) = (problem_count, fatal, witness, counts);
     }
 
@@ -376,6 +460,12 @@ impl Rows<'_> {
             counts: Counts { text_bytes: text, ..self.counts },
         }
     }
+}
+
+/// A row takes no more room as events than its length allows.
+fn check_room(chunks: &ChunkRow<'_>, line: &[u8]) -> Result<(), Damage> {
+    let (bytes, max) = (chunks.unpacked_len(), max_expanded(line) as u64);
+    if bytes > max { Err(Damage::RowTooLarge { bytes, max }) } else { Ok(()) }
 }
 
 /// What follows the NULs at the start of a line, if there are some.

@@ -1,11 +1,11 @@
 //! Appending: candidates, conditional and repeated appends, batches.
 
-use super::history::{Limits, Relate, Vocabulary};
+use super::history::{Admission, Limits, Relate, Vocabulary};
 use super::refusal::Refusal;
 use super::session::{Invariants, Moment, Session};
 use crate::json::{Checks, FaultAt, Json, JsonStr, Places, fit_pointer, pointer_at, write_compact};
-use crate::log::{Draft, EnvelopeError, Event, Offset, Seq};
-use crate::view::{message_id_missing, minted_id, same_data};
+use crate::log::{Draft, EnvelopeError, Event, Kind, Offset, Seq};
+use crate::view::{check_marker, check_shape, message_id_missing, minted_id, same_data};
 
 /// An event that somebody wants in the log: verified JSON, nothing of its meaning checked yet.
 #[derive(Clone, Debug)]
@@ -185,6 +185,34 @@ pub struct Rules<'r> {
     pub vocabulary: &'r Vocabulary,
     /// How large events may be.
     pub limits: &'r Limits,
+}
+
+impl Rules<'_> {
+    /// Judges an event without the log that leads up to it: what an append refuses wherever it comes. Limits are left out for
+    /// what may close a turn, as they are not for the closers of an open one.
+    ///
+    /// # Errors
+    /// The first rule that it breaks, in the order of PROTOCOL 3.
+    pub fn judge_alone(&self, candidate: &Candidate<'_>) -> Result<(), Refusal> {
+        let (draft, limits) = (&candidate.draft, self.limits);
+        let is_bounded = !matches!(draft.kind, Kind::ToolResult | Kind::StepEnd | Kind::TurnEnd);
+        candidate.check_lossless()?;
+        if is_bounded && candidate.depth > limits.max_depth {
+            return Err(Refusal::limit("maxDepth", u64::from(limits.max_depth)));
+        }
+        candidate.check_ignorable()?;
+        check_shape(draft, candidate.places.as_ref())?;
+        match self.vocabulary.admission(candidate) {
+            Admission::AsIs | Admission::MarkIgnorable => {}
+            Admission::RowTag => return Err(Refusal::row_tag(draft.type_text)),
+            Admission::Unknown => return Err(Refusal::unknown_type(draft.type_text)),
+        }
+        check_marker(draft)?;
+        if is_bounded && draft.data.text().len() > limits.max_event_bytes {
+            return Err(Refusal::limit("maxEventBytes", limits.max_event_bytes as u64));
+        }
+        Ok(())
+    }
 }
 
 impl Session {

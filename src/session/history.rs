@@ -70,7 +70,7 @@ impl Vocabulary {
         self.admission(candidate) == Admission::MarkIgnorable
     }
 
-    fn admission(&self, candidate: &Candidate<'_>) -> Admission {
+    pub(super) fn admission(&self, candidate: &Candidate<'_>) -> Admission {
         let draft = &candidate.draft;
         if draft.kind != Kind::Other {
             return Admission::AsIs;
@@ -259,6 +259,13 @@ impl History {
         rules: Rules<'_>,
     ) -> Result<Seq, Refusal> {
         self.admit(candidate, time, Relate::Note, rules, None).map(|(seq, _)| seq)
+    }
+
+    /// Takes an event of a stored log that [`Self::admit_stored`] refuses, as it lies there: what follows is judged as in a
+    /// log that holds it. A history with such events is looked at and never lived on.
+    pub fn take_refused(&mut self, draft: &Draft<'_>, time: i64) {
+        let (event, _) = self.log.put(draft, draft.max_len(), time);
+        self.view.follow(event);
     }
 
     /// Offers a text to the log, for events whose lines stand in it: see [`Log::offer`].

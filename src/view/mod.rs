@@ -32,6 +32,6 @@ pub use request::{
     Reason, RequestState, canonical, context_text, equal_headers, header_reason, header_text, next_reason,
 };
 pub use shape::{MessageAt, PARTS, PARTS_OF_LINE, RETIRED, ShapeError, check_append, check_shape};
-pub use surface::{Effect, Surface, SurfaceError, message_of};
+pub use surface::{Effect, Surface, SurfaceError, check_marker, message_of};
 pub use view::View;
 pub use warnings::Watch;

@@ -137,6 +137,16 @@ impl Marker {
     }
 }
 
+/// Checks what can be told of an event's marker without the surface that it changes (FORMAT 5).
+pub fn check_marker(draft: &Draft<'_>) -> Result<(), SurfaceError> {
+    match (draft.kind.is_surface(), draft.surface_op, draft.sources) {
+        (true, op, _) => Marker::read(op.ok_or(SurfaceError::OpMissing)?).map(|_| ()),
+        (false, Some(_), _) => Err(SurfaceError::OpOnLogOnly),
+        (false, None, Some(_)) => Err(SurfaceError::SourcesOnLogOnly),
+        (false, None, None) => Ok(()),
+    }
+}
+
 impl Surface {
     /// Checks an event that would come next in `log` and says what it does (FORMAT 5, in that order); `places` as for
     /// [`check_shape`](super::check_shape).

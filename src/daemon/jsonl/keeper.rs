@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::disk::damage::{Refused, TooLow, Verdict};
-use crate::disk::read::{Sink, StoredEvent};
+use crate::disk::damage::{Problem, Refused, TooLow, Verdict};
+use crate::disk::read::{MAX_PROBLEMS, Scan, Sink, StoredEvent};
 use crate::json::Parts;
-use crate::log::{Event, Kind, Log, Offset, Seq};
+use crate::log::{Event, Kind, Offset, Seq};
 use crate::session::{Candidate, History, Refusal, Rules};
-use crate::view::{PARTS_OF_LINE, closers, open_turn};
+use crate::view::PARTS_OF_LINE;
 
 /// Whether a file's lines are the very lines of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +23,11 @@ pub(in crate::daemon) struct Keeper<'r> {
     rules: Rules<'r>,
     history: History,
     witness: Witness,
-    /// Goes on behind an event that the validator refuses, to show what lies there.
+    /// Goes on behind an event that the validator refuses, to judge what lies there.
     lenient: bool,
-    refused: Option<Refused>,
-    /// The events as they lie there, once the validator has refused one.
-    beyond: Option<Log>,
+    /// The first events that the validator refuses, up to [`MAX_PROBLEMS`], and how many there are.
+    refused: Vec<Problem>,
+    refused_count: u64,
 }
 
 impl<'r> Keeper<'r> {
@@ -38,12 +38,12 @@ impl<'r> Keeper<'r> {
             history: History::default(),
             witness: Witness::Verbatim,
             lenient: false,
-            refused: None,
-            beyond: None,
+            refused: Vec::new(),
+            refused_count: 0,
         }
     }
 
-    /// Notes what the validator refuses and takes it all the same.
+    /// Notes what the validator refuses and takes it all the same: every record is judged.
     pub(in crate::daemon) fn lenient(rules: Rules<'r>) -> Self {
         Self { lenient: true, ..Self::strict(rules) }
     }
@@ -52,38 +52,32 @@ impl<'r> Keeper<'r> {
         self.witness
     }
 
-    pub(super) fn refused(&self) -> Option<&Refused> {
-        self.refused.as_ref()
+    /// All that is wrong with a log that was read into this keeper, in the order of its lines and one thing for each, up to
+    /// [`MAX_PROBLEMS`]; and how many more there are.
+    pub(in crate::daemon) fn problems<'k>(&'k self, scan: &'k Scan) -> (Vec<&'k Problem>, u64) {
+        let mut all: Vec<&Problem> = scan.problems.iter().chain(&self.refused).collect();
+        let found = all.len();
+        all.sort_by_key(|problem| problem.place.row);
+        all.dedup_by_key(|problem| problem.place);
+        let doubled = (found - all.len()) as u64;
+        all.truncate(MAX_PROBLEMS);
+        let count = scan.problem_count + self.refused_count - doubled;
+        let more = count - all.len() as u64;
+        (all, more)
     }
 
-    /// What a model provider would refuse of the valid prefix, in words.
+    /// Whether the validator has refused an event.
+    pub(super) fn refuses(&self) -> bool {
+        self.refused_count > 0
+    }
+
+    /// What a model provider would refuse of the log as it lies there, in words.
     pub(super) fn warnings(&mut self) -> Vec<String> {
         self.history.warnings()
     }
 
     pub(in crate::daemon) fn into_history(self) -> History {
         self.history
-    }
-
-    /// The events that were read, and those with which a load would close an open turn, as lines.
-    pub(super) fn into_log(mut self) -> (Log, Vec<String>) {
-        let Some(log) = self.beyond else {
-            return (self.history.share_log(), self.history.closer_lines());
-        };
-        let mut lines = Vec::new();
-        if let Some(turn) = open_turn(&log) {
-            let closing = closers(&log, turn, None);
-            let mut end = Log::starting_at(log.len());
-            for closer in &closing.events {
-                end.push(&closer.draft(), closing.time);
-            }
-            lines.extend(end.range(log.len(), end.len()).map(|event| event.line().to_owned()));
-        }
-        (log, lines)
-    }
-
-    fn log(&self) -> &Log {
-        self.beyond.as_ref().unwrap_or(self.history.log())
     }
 }
 
@@ -93,10 +87,6 @@ impl Sink for Keeper<'_> {
     }
 
     fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused> {
-        if let Some(log) = &mut self.beyond {
-            log.push(event.draft, event.time);
-            return Ok(());
-        }
         let candidate = Candidate::stored(*event.draft, event.row, event.checks);
         match self.history.admit_stored(&candidate, event.time, self.rules) {
             Ok(seq) => {
@@ -110,23 +100,28 @@ impl Sink for Keeper<'_> {
                 Ok(())
             }
             Err(refusal) if self.lenient => {
-                let (line, byte) = (event.place.line(), event.place.offset);
-                let mut refused = refused(&refusal);
-                refused.reason = format!("line {line} (byte {byte}): {}", refused.reason);
-                self.refused = Some(refused);
-                let mut log = self.history.share_log();
-                log.push(event.draft, event.time);
-                self.beyond = Some(log);
+                self.refused_count += 1;
+                if self.refused.len() < MAX_PROBLEMS {
+                    self.refused.push(Problem::refused(event.place, refused(&refusal)));
+                }
+                self.history.take_refused(event.draft, event.time);
                 Ok(())
             }
             Err(refusal) => Err(refused(&refusal)),
         }
     }
 
+    fn judges_all(&self) -> bool {
+        self.lenient
+    }
+
+    fn stranded(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused> {
+        let candidate = Candidate::stored(*event.draft, event.row, event.checks);
+        self.rules.judge_alone(&candidate).map_err(|refusal| refused(&refusal))
+    }
+
     fn offer(&mut self, text: &Arc<String>) {
-        if self.beyond.is_none() {
-            self.history.offer(text);
-        }
+        self.history.offer(text);
     }
 
     fn withdraw(&mut self) {
@@ -134,14 +129,11 @@ impl Sink for Keeper<'_> {
     }
 
     fn event_at(&self, seq: Seq) -> Option<Event<'_>> {
-        self.log().get(seq)
+        self.history.log().get(seq)
     }
 
     fn retract(&mut self, to: Offset) {
-        match &mut self.beyond {
-            Some(log) => log.truncate(to),
-            None => self.history.retract(to),
-        }
+        self.history.retract(to);
     }
 }
 

@@ -37,10 +37,10 @@ impl Seen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A log was read and refused: lists say so, whatever its summary says. What is refused for its types is not noted:
+    /// A log was read and refused, or found damaged: lists say so, whatever its summary says. What is refused for its types is not noted:
     /// others may be declared by then, and lists know the types.
-    fn refuse(&self, meta: &Metadata, failure: Failure) {
-        if failure.0 != Verdict::Unsupported {
+    fn refuse(&self, meta: &Metadata, failure: Option<Failure>) {
+        if failure.as_ref().is_none_or(|failure| failure.0 != Verdict::Unsupported) {
             self.catalogue().refuse(meta, failure);
         }
     }
@@ -231,7 +231,7 @@ pub(super) fn load(
     if let Some(problem) = scan.failure() {
         let verdict = problem.damage.verdict();
         let (reason, remedy) = (problem.to_string(), Some(INSPECT_OR_REPAIR));
-        shared.seen.refuse(&meta, (verdict, problem.class(), reason.clone()));
+        shared.seen.refuse(&meta, Some((verdict, problem.class(), reason.clone())));
         return Err(judged(id, verdict, reason, problem.place, problem.class(), remedy, limits));
     }
     // What another process has written may not be durable yet, and its bytes may not be ours to write again.
@@ -240,7 +240,7 @@ pub(super) fn load(
     let mut history = keeper.into_history();
     let closers = history.close_turn(None, rules).map_err(|refusal| {
         let reason = format!("the open turn cannot be closed: {refusal}");
-        shared.seen.refuse(&meta, (Verdict::Corrupt, "", reason.clone()));
+        shared.seen.refuse(&meta, Some((Verdict::Corrupt, "", reason.clone())));
         corrupt(id, reason, Place::default(), "", Some(INSPECT_AND_RESTORE))
     })?;
     let (cut_bytes, cut_events) = scan.torn.map_or((0, 0), |torn| (torn.bytes, torn.events));
@@ -301,18 +301,17 @@ pub(super) fn inspect(
     let mut keeper = Keeper::lenient(Rules { vocabulary, limits });
     let scan = read_file(shared, file.as_ref(), path.encoding(), &mut keeper)
         .map_err(|error| unreadable(id, &error, limits))?;
-    let failure =
-        scan.failure().map(|problem| (problem.damage.verdict(), problem.class(), problem.to_string()));
-    let refused = keeper.refused().map(|refused| (refused.verdict, refused.class, refused.reason.clone()));
-    if let (Some(failure), Ok(meta)) = (failure.or(refused), file.metadata()) {
+    let (found, more) = keeper.problems(&scan);
+    let is_refused = scan.failure().is_some() || keeper.refuses();
+    let failure = found.first().filter(|_| is_refused);
+    let failure = failure.map(|problem| (problem.damage.verdict(), problem.class(), problem.to_string()));
+    if let (true, Ok(meta)) = (is_refused || scan.loss().is_some(), file.metadata()) {
         shared.seen.refuse(&meta, failure);
     }
     let mut problems: Vec<String> = superseded(shared, &path)?.into_iter().collect();
     problems.extend(check_place(&scan.header, id, &path).err().map(|odd| odd.to_string()));
     problems.extend(lineage_loop(shared.fs.as_ref(), &scan.header));
-    problems.extend(keeper.refused().map(|refused| refused.reason.clone()));
-    problems.extend(scan.problems.iter().map(ToString::to_string));
-    let more = scan.problem_count.saturating_sub(scan.problems.len() as u64);
+    problems.extend(found.into_iter().map(ToString::to_string));
     if more > 0 {
         problems.push(format!("{more} more records are damaged"));
     }
@@ -321,7 +320,8 @@ pub(super) fn inspect(
         Ok(Some(Some(holder))) if holder.pid != shared.me.pid => Some(locked_by(holder)),
         _ => None,
     };
-    let (log, closers) = keeper.into_log();
+    let mut history = keeper.into_history();
+    let (log, closers) = (history.share_log(), history.closer_lines());
     Ok(Box::new(Inspected {
         header: scan.header,
         inherited: scan.inherited,

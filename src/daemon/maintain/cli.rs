@@ -27,7 +27,7 @@ const COULD_NOT_START: u8 = 3;
     after_long_help = "\
 Every log is read as a load reads it; nothing is written, and sessions that are open elsewhere are read too.
 
-Each session has a status:
+Each record is judged, the first hundred problems of a log are named. Each session has a status:
   ok           it loads as it is
   repairable   it loads, and its first write mends what a crash or a running writer has left: a torn last
                record, a missing line end, an open turn

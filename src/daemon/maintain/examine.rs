@@ -110,6 +110,8 @@ pub(super) struct Examined {
 /// A log whose header reads.
 pub(super) struct Sound {
     pub(super) scan: Scan,
+    /// Events in whole records that are no part of that prefix.
+    pub(super) beyond: u64,
     /// The longest valid prefix, with the closers of an open turn.
     pub(super) history: History,
     /// How many closers that are; none when an open turn cannot be closed.
@@ -123,15 +125,12 @@ pub(super) fn examine(source: &Watched<'_>, len: u64, encoding: Encoding, rules:
         Ok(scan) => scan,
         Err(error) => return Examined::headless(&error),
     };
-    let mut findings: Vec<Finding> = scan.problems.iter().map(Finding::of).collect();
-    if scan.failure().is_none() {
-        let torn = scan.problems.iter().map(|problem| problem.damage.torn_class());
-        findings.iter_mut().zip(torn).for_each(|(finding, class)| finding.class = class);
+    let loss = scan.loss();
+    let (mut findings, more, whole) = match scan.failure().is_some() || loss.is_some() {
+        true => judge_all(source, len, encoding, rules, &scan),
+        false => None,
     }
-    let mut more = scan.problem_count.saturating_sub(scan.problems.len() as u64);
-    if scan.problems.iter().any(|problem| matches!(problem.damage, Damage::Refused(_))) {
-        more += behind_refusal(source, len, encoding, rules, &scan, &mut findings);
-    }
+    .unwrap_or_else(|| told(&keeper, &scan, &scan));
     let mut history = keeper.into_history();
     let (mut status, mut closers) = (status_of(&scan), None);
     match history.close_turn(None, rules) {
@@ -147,7 +146,8 @@ pub(super) fn examine(source: &Watched<'_>, len: u64, encoding: Encoding, rules:
     if status == Status::Ok && closers != Some(0) {
         status = Status::Repairable;
     }
-    Examined { status, findings, more, log: Some(Sound { scan, history, closers }) }
+    let beyond = whole.saturating_sub(scan.events.get());
+    Examined { status, findings, more, log: Some(Sound { scan, beyond, history, closers }) }
 }
 
 fn limits_of(rules: Rules<'_>) -> ReadLimits {
@@ -165,20 +165,30 @@ fn status_of(scan: &Scan) -> Status {
     }
 }
 
-/// The reading of a load ends with an event that the validator refuses; adds the damage that lies behind it.
-fn behind_refusal(
+/// What is wrong with a log, how many things more, and how many events its whole records hold.
+type Told = (Vec<Finding>, u64, u64);
+
+/// The reading of a load ends where it knows enough; this one judges every record.
+fn judge_all(
     source: &dyn ReadAt,
     len: u64,
     encoding: Encoding,
     rules: Rules<'_>,
-    strict: &Scan,
-    findings: &mut Vec<Finding>,
-) -> u64 {
+    load: &Scan,
+) -> Option<Told> {
     let mut keeper = Keeper::lenient(rules);
-    let Ok(scan) = read_log(source, len, encoding, limits_of(rules), &mut keeper) else { return 0 };
-    let last = strict.problems.last().map_or(0, |problem| problem.place.row);
-    findings.extend(scan.problems.iter().filter(|problem| problem.place.row > last).map(Finding::of));
-    scan.problem_count.saturating_sub(scan.problems.len() as u64)
+    let scan = read_log(source, len, encoding, limits_of(rules), &mut keeper).ok()?;
+    Some(told(&keeper, &scan, load))
+}
+
+fn told(keeper: &Keeper<'_>, scan: &Scan, load: &Scan) -> Told {
+    let (problems, more) = keeper.problems(scan);
+    let is_refused = load.failure().is_some();
+    let finding = |problem: &Problem| {
+        let class = if is_refused { problem.class() } else { problem.damage.torn_class() };
+        Finding { class, ..Finding::of(problem) }
+    };
+    (problems.into_iter().map(finding).collect(), more, scan.events.get() + scan.counts.stranded)
 }
 
 impl Examined {

@@ -283,7 +283,8 @@ impl Plan {
                 }
                 lines.extend(closed(log));
                 if !left_out.is_empty() {
-                    lines.push(format!("{left_out} {}", would("left out")));
+                    let whole = counted(log.beyond, "whole event");
+                    lines.push(format!("{left_out} {}, {whole} among them", would("left out")));
                 }
                 let name = backup.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
                 let place = name.map_or("beside it".to_owned(), |name| format!("beside it in {name}"));

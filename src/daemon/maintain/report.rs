@@ -110,7 +110,7 @@ impl SessionReport {
         });
         self.missing_newline = log.scan.missing_newline;
         self.closers = log.closers.unwrap_or(0);
-        self.stranded = log.scan.counts.stranded;
+        self.stranded = log.beyond;
         if let Some(witness) = log.scan.witness {
             self.notes.push(format!(
                 "line {} ends a turn behind the damage, so a load refuses the log",
