@@ -138,6 +138,41 @@ fn a_surface_that_fills_no_line_can_be_folded_from_pages() {
         let refused = call(&mut daemon, method, json!({"sessionId": "s"}));
         assert_eq!(refused["error"]["data"]["use"], paged, "{refused}");
     }
+    // Messages with their seqs: as many as fit into a line together with these.
+    let (mut seqs, mut since) = (Vec::new(), json!({"replaceGeneration": 0, "count": 0}));
+    while !since.is_null() {
+        let params = json!({"sessionId": "s", "withSeqs": true, "since": since, "maxBytes": 1 << 30});
+        let page = call(&mut daemon, "session/messages", params)["result"].clone();
+        let some: Vec<u64> =
+            page["seqs"].as_array().unwrap().iter().map(|seq| seq.as_u64().unwrap()).collect();
+        assert_eq!(page["messages"].as_array().unwrap().len(), some.len());
+        seqs.extend(some);
+        since = page["next"].clone();
+    }
+    assert_eq!(seqs, nodes);
+}
+
+#[test]
+fn repairs_that_fill_no_line_are_refused() {
+    let mut daemon = smallest();
+    call(&mut daemon, "session/new", json!({"sessionId": "s"}));
+    let data = json!({"id": "same", "role": "user", "content": [], "source": {"kind": "user"}});
+    let message = json!({"type": "user/message", "data": data, "surfaceOp": "append"});
+    for _ in 0..3 {
+        let batch = json!({"sessionId": "s", "events": vec![message.clone(); 250]});
+        assert_eq!(call(&mut daemon, "session/append_batch", batch)["result"]["count"], 250);
+    }
+    let request = |pairing: &str| json!({"sessionId": "s", "pairing": pairing});
+    let plain = call(&mut daemon, "session/request", request("as_is"));
+    assert_eq!(plain["result"]["messages"].as_array().unwrap().len(), 750);
+    let refused = call(&mut daemon, "session/request", request("repair"))["error"].clone();
+    assert_eq!((&refused["data"]["code"], &refused["data"]["max"]), (&json!("LIMIT_EXCEEDED"), &json!(LINE)));
+    let some = json!({"sessionId": "s", "pairing": "repair", "throughSeq": 99});
+    let some = call(&mut daemon, "session/request", some)["result"].clone();
+    assert_eq!(
+        (some["repairs"].as_array().unwrap().len(), &some["messages"][99]["id"]),
+        (99, &json!("same-100"))
+    );
 }
 
 #[test]

@@ -69,8 +69,9 @@ struct Read {
 }
 
 impl Read {
-    fn lines(&self) -> Vec<&str> {
-        self.loader.history.log().iter().map(|event| event.line()).collect()
+    /// As readers are shown them.
+    fn lines(&self) -> Vec<String> {
+        self.loader.history.log().iter().map(|event| event.plain_line().into_owned()).collect()
     }
 }
 

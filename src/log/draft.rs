@@ -2,7 +2,7 @@
 
 use super::event::BEFORE_DATA;
 use super::kind::Kind;
-use super::ranges::SeqRuns;
+use super::ranges::{SOURCES, SeqRuns};
 use super::seq::Seq;
 use crate::json::{Fields, Json, JsonStr, MAX_SAFE_INTEGER, Type, write_compact};
 
@@ -131,10 +131,13 @@ impl<'a> Draft<'a> {
         [self.type_text.text(), self.data.text(), given(self.sources), given(self.surface_op)]
     }
 
-    /// Bytes of the plain list of what an event at `seq` cites in runs.
-    pub fn plain_sources_len(&self, seq: Seq) -> usize {
-        let runs = self.sources.and_then(|sources| SeqRuns::read(sources, seq));
-        runs.map_or(0, |runs| usize::try_from(runs.plain_len()).unwrap_or(usize::MAX))
+    /// The encoded length at a place and time with the plain list of what is cited in runs, in bytes without a line end.
+    pub fn plain_len(&self, seq: Seq, time: i64) -> usize {
+        let Some(runs) = self.sources.and_then(|sources| SeqRuns::read(sources, seq)) else {
+            return self.encoded_len(seq, time);
+        };
+        let rest = Self { sources: None, line: None, ..*self }.encoded_len(seq, time) + SOURCES.len();
+        rest.saturating_add(usize::try_from(runs.plain_len()).unwrap_or(usize::MAX))
     }
 
     /// An upper bound of what the compact forms have more: white space only goes, and a raw separator, which begins with
@@ -206,7 +209,7 @@ impl<'a> Draft<'a> {
         put(self.data.text(), out);
         let data_end = out.len() - start;
         if let Some(sources) = self.sources {
-            out.push_str(",\"sourceEventSeqs\":");
+            out.push_str(SOURCES);
             put(sources.text(), out);
         }
         if let Some(surface_op) = self.surface_op {

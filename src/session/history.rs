@@ -177,7 +177,7 @@ impl History {
         let too_large = |bytes: usize| bytes > limits.max_event_bytes;
         let max_len = draft.max_len();
         // Readers are shown the plain list.
-        if draft.packed && too_large(max_len.saturating_add(draft.plain_sources_len(self.log.len().next()))) {
+        if draft.packed && too_large(draft.plain_len(self.log.len().next(), time)) {
             return Err(Refusal::limit("maxEventBytes", limits.max_event_bytes as u64));
         }
         if too_large(max_len)
