@@ -32,7 +32,7 @@ fn a_limit_below_its_minimum_is_wrong_usage() {
     ] {
         let (code, said) = start(&[flag, &(minimum - 1).to_string()]);
         assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains(flag) && said.contains(&format!("between {minimum} and ")), "{said}");
+        assert!(said.contains(flag) && said.contains(&format!("from {minimum} to ")), "{said}");
         assert_eq!(start(&[flag, &minimum.to_string()]).0, Some(0), "{flag} {minimum}");
     }
     let (code, said) = start(&["--max-message-bytes", "65536", "--max-event-bytes", "49153"]);
