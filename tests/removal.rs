@@ -476,7 +476,7 @@ const TAKEN: [(&str, fn(&Path), bool, bool); 6] = [
     ),
     ("moved away", |log| std::fs::rename(log, log.with_extension("bak")).unwrap(), true, false),
     ("with its directory", |log| to_bak(log.parent().unwrap()), true, false),
-    ("with its project", |log| to_bak(log.parent().unwrap().parent().unwrap()), false, false),
+    ("with its project", |log| to_bak(log.parent().unwrap().parent().unwrap()), true, false),
 ];
 
 fn to_bak(dir: &Path) {

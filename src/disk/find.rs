@@ -246,6 +246,21 @@ pub fn find(fs: &dyn FileSystem, id: &SessionId) -> Result<Option<LogPath>, Find
     }
 }
 
+/// Whether a session of that id stands in the way of a log at `path`: beside it, or where its own header belongs. A copy
+/// that lies elsewhere does not, as the log at its place is the one that counts.
+///
+/// # Errors
+/// [`Unsearched`], as of [`find`].
+pub fn is_taken(fs: &dyn FileSystem, id: &SessionId, path: &LogPath) -> Result<bool, Unsearched> {
+    match find(fs, id) {
+        Ok(None) => Ok(false),
+        Ok(Some(log)) if log.session_dir() == path.session_dir() => Ok(true),
+        Ok(Some(log)) => Ok(header_of(fs, &log).is_none_or(|header| check_place(&header, id, &log).is_ok())),
+        Err(FindError::Io(unsearched)) => Err(unsearched),
+        Err(FindError::Odd(_) | FindError::Later(_)) => Ok(true),
+    }
+}
+
 /// The latest generation that continues a log of version 0 beside it, if one does.
 ///
 /// # Errors

@@ -233,7 +233,7 @@ pub enum Rescued {
 }
 
 /// What is known of a stored session at a glance.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct StoredSummary {
     /// Its parent.
     pub parent_session: Option<String>,

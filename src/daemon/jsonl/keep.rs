@@ -4,16 +4,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::failures::{errno, failed, lost, sync_failed, write_failed};
-use super::read::{find, locked, odd_place};
+use super::read::{find, locked, not_searched, odd_place};
 use super::storage::Shared;
 use crate::disk::delete::{DeleteError, delete as delete_stored, delete_open};
+use crate::disk::find::is_taken;
 use crate::disk::fs::{File, remedy};
 use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::publish::{Piece, PublishError};
 use crate::disk::session_file::{FileError, SessionFile};
 use crate::disk::summary::{Facts, write_summary};
 use crate::disk::write::{CheckError, SyncError};
-use crate::log::{Log, Offset, Seq, SessionId, header_line};
+use crate::log::{Header, Log, Offset, Seq, SessionId, header_line};
 use crate::rpc::storage::{ListFacts, Loss, Publication, Rescued, StorageError, StoredSummary};
 use crate::session::Session;
 
@@ -49,13 +50,26 @@ fn publish_new(
     publication: &Publication,
     parent: Option<(Arc<dyn File>, Range<u64>)>,
 ) -> Result<SessionFile, StorageError> {
-    let Publication { header, inherited, log, .. } = publication;
-    let id = &header.id;
-    let path = LogPath::new(header.cwd.as_deref(), id.as_str(), Encoding::Plain)
-        .map_err(|error| failed(&error.to_string(), &std::io::ErrorKind::InvalidInput.into(), false))?;
+    let id = &publication.header.id;
     if find(shared, id, false)?.is_some() {
         return Err(exists(shared, id));
     }
+    publish_at(shared, publication, parent, place(&publication.header)?)
+}
+
+fn place(header: &Header) -> Result<LogPath, StorageError> {
+    LogPath::new(header.cwd.as_deref(), header.id.as_str(), Encoding::Plain)
+        .map_err(|error| failed(&error.to_string(), &std::io::ErrorKind::InvalidInput.into(), false))
+}
+
+fn publish_at(
+    shared: &Shared,
+    publication: &Publication,
+    parent: Option<(Arc<dyn File>, Range<u64>)>,
+    path: LogPath,
+) -> Result<SessionFile, StorageError> {
+    let Publication { header, inherited, log, .. } = publication;
+    let id = &header.id;
     let mut first = header_line(header, *inherited);
     first.push('\n');
     let mut content = vec![Piece::Bytes(first.as_bytes())];
@@ -92,9 +106,8 @@ fn publish_new(
 
 /// The id is taken, with what is known of who has it.
 fn exists(shared: &Shared, id: &SessionId) -> StorageError {
-    let none = StoredSummary { parent_session: None, inherited: Offset::ZERO, next_seq: Offset::ZERO };
     match find(shared, id, true) {
-        Ok(found) => StorageError::Exists { id: id.clone(), summary: found.unwrap_or(none) },
+        Ok(found) => StorageError::Exists { id: id.clone(), summary: found.unwrap_or_default() },
         Err(error) => error,
     }
 }
@@ -115,22 +128,8 @@ pub(super) fn rescue(
         Some(Err(FileError::Deleted)) => return (file, Err(write_failed(&FileError::Deleted))),
         Some(Err(_)) | None => {}
     }
-    let kept = publication.header.id.clone();
-    let how = match (find(shared, &kept, false), &other) {
-        (Ok(None), _) => Rescued::Anew,
-        (Ok(Some(_)), Some(other)) => Rescued::Renamed(other.clone()),
-        (Ok(Some(summary)), None) => return (file, Err(StorageError::Exists { id: kept, summary })),
-        (Err(error), _) => return (file, Err(error)),
-    };
-    if let Rescued::Renamed(other) = &how {
-        publication.header.id = other.clone();
-    }
-    let mut made = match publish_new(shared, &publication, None) {
+    let (mut made, how) = match store_anew(shared, &mut publication, other.as_ref()) {
         Ok(made) => made,
-        // Another process has taken the name a moment ago.
-        Err(StorageError::Exists { id, .. }) if id == kept => {
-            return rescue(shared, file, publication, other);
-        }
         Err(error) => return (file, Err(error)),
     };
     let settled = made.sync_all().map_err(|error| sync_failed(&error));
@@ -143,6 +142,27 @@ pub(super) fn rescue(
         file.replaced();
     }
     (Some(made), settled.map(|_| how))
+}
+
+/// The file of a session under its own id, if nothing stands in its way, else under the other one.
+fn store_anew(
+    shared: &Shared,
+    publication: &mut Publication,
+    other: Option<&SessionId>,
+) -> Result<(SessionFile, Rescued), StorageError> {
+    let (id, path) = (publication.header.id.clone(), place(&publication.header)?);
+    if !is_taken(shared.fs.as_ref(), &id, &path).map_err(|unsearched| not_searched(&unsearched))? {
+        match publish_at(shared, publication, None, path) {
+            Ok(made) => return Ok((made, Rescued::Anew)),
+            Err(StorageError::Exists { .. }) => {} // another process has taken it a moment ago
+            Err(error) => return Err(error),
+        }
+    }
+    let Some(other) = other else {
+        return Err(StorageError::Exists { id, summary: StoredSummary::default() });
+    };
+    publication.header.id = other.clone();
+    Ok((publish_new(shared, publication, None)?, Rescued::Renamed(other.clone())))
 }
 
 /// Makes a session that is no longer live durable, leaves its summary and gives up its lock.

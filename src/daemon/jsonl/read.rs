@@ -20,7 +20,7 @@ use crate::disk::session_file::{Mend, SessionFile};
 use crate::disk::summary::{Facts, FactsSink};
 use crate::disk::temporary::sweep;
 use crate::disk::write::LogWriter;
-use crate::log::{Log, Offset, SessionId};
+use crate::log::{Log, SessionId};
 use crate::rpc::results::{LockedBy, Status, TornTail};
 use crate::rpc::storage::{Inspected, ListFacts, Loaded, StorageError, StoredInfo, StoredSummary};
 use crate::session::{Limits, Mended, Rules, Vocabulary};
@@ -52,7 +52,7 @@ pub(super) fn find(
     id: &SessionId,
     facts: bool,
 ) -> Result<Option<StoredSummary>, StorageError> {
-    let blank = StoredSummary { parent_session: None, inherited: Offset::ZERO, next_seq: Offset::ZERO };
+    let blank = StoredSummary::default();
     let path = match find_log(shared.fs.as_ref(), id) {
         Ok(None) => return Ok(None),
         Ok(Some(path)) if facts => path,
@@ -75,7 +75,7 @@ pub(super) fn find(
     }
 }
 
-fn not_searched(Unsearched { path, error }: &Unsearched) -> StorageError {
+pub(super) fn not_searched(Unsearched { path, error }: &Unsearched) -> StorageError {
     failed(&format!("searching the store at {}", shown(path)), error, false)
 }
 
