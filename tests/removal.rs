@@ -303,6 +303,7 @@ fn a_load_whose_log_another_program_shortens_meanwhile_is_refused() {
 }
 
 /// What another program does to a log in the double, and whether its id is free then.
+#[allow(clippy::type_complexity)]
 const TAKEN_IN_MEMORY: [(&str, fn(&RecordingFs, &Path), bool); 3] = [
     ("removed", |disk, log| disk.unlink(log).unwrap(), true),
     ("emptied", |disk, log| disk.open_append(log).unwrap().set_len(0).unwrap(), false),
@@ -461,6 +462,7 @@ fn what_is_rescued_under_another_id_is_the_same_log_and_not_one_session_more() {
 }
 
 /// What another program does to a live session's log, whether its id is free then, and whether the file itself shows it.
+#[allow(clippy::type_complexity)]
 const TAKEN: [(&str, fn(&Path), bool, bool); 6] = [
     ("emptied", |log| std::fs::File::create(log).map(drop).unwrap(), false, true),
     ("removed", |log| std::fs::remove_file(log).unwrap(), true, true),

@@ -229,7 +229,7 @@ impl Rows<'_> {
         let taken = match record {
             Record::Chunks { chunks, row, depth } => self.take_chunks(chunks, *row, *depth, place, line),
             Record::Event { rest: Ok((time, draft)), row, checks, .. } => {
-                self.take_event(seq, *time, draft, *row, *checks, place, false).map(|()| 1)
+                self.take_event((seq, *time), draft, *row, *checks, place, false).map(|()| 1)
             }
             Record::Event { rest: Err(error), .. } => Err(Damage::Envelope(error.clone())),
         };
@@ -270,7 +270,7 @@ impl Rows<'_> {
         let judged = match (record, found) {
             (Record::Chunks { chunks, .. }, _) => check_room(chunks, line),
             (Record::Event { rest: Ok((time, draft)), row, checks, .. }, Some(seq)) => {
-                self.take_event(seq, *time, draft, *row, *checks, place, true)
+                self.take_event((seq, *time), draft, *row, *checks, place, true)
             }
             (Record::Event { rest: Err(error), .. }, Some(_)) => Err(Damage::Envelope(error.clone())),
             (Record::Event { .. }, None) => Ok(()), // said already
@@ -304,8 +304,7 @@ impl Rows<'_> {
 
     fn take_event(
         &mut self,
-        seq: Seq,
-        time: i64,
+        (seq, time): (Seq, i64),
         draft: &Draft<'_>,
         row: Json<'_>,
         mut checks: Checks,

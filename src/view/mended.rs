@@ -12,6 +12,7 @@
 //! What is in order keeps its text to the byte, and what was mended is in order.
 
 use std::borrow::Cow;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use super::pairing::{Answer, Pairs, Speaker, blocks, call_blocks, call_ids, result_id, speaker};
@@ -192,8 +193,8 @@ impl Ids {
             number += 1;
             let suffix = format!("-{number}");
             let other = [&*key, suffix.as_bytes()].concat();
-            if !self.known.contains_key(&other) {
-                self.known.insert(other, (true, 0));
+            if let Entry::Vacant(free) = self.known.entry(other) {
+                free.insert((true, 0));
                 self.known.entry(key).and_modify(|(_, last)| *last = number);
                 let bare = text.get(..text.len() - 1).unwrap_or("\"");
                 return Cow::Owned(format!("{bare}{suffix}\""));
