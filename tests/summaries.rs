@@ -233,6 +233,26 @@ fn what_was_refused_is_listed_as_that() {
     }
 }
 
+/// The same of damage that a load opens without the events behind it.
+#[test]
+fn what_was_found_damaged_is_listed_as_that() {
+    let mut store = Store::new();
+    store.local.ok("session/new", s());
+    store.append("turn/start", json!({"turn": 1}));
+    store.append("x/note", json!({"n": "x".repeat(9_000)}));
+    (0..9).for_each(|n| store.append("x/note", json!({"n": "y".repeat(1_000 + n)})));
+    store.local.ok("session/close", s());
+    let (path, file) = (Store::path("s").log(), store.disk.open_append(&Store::path("s").log()).unwrap());
+    let log = String::from_utf8(store.disk.content(&path).unwrap()).unwrap();
+    file.write_at(log.find("xxx").unwrap() as u64, b"\"\"\"").unwrap();
+    assert_eq!(store.local.ok("session/inspect", s())["tornTail"]["events"], 9);
+    for _ in 0..2 {
+        let row = store.local.ok("session/list", json!({}))["sessions"][0].clone();
+        assert_eq!(row["status"], "damaged", "{row}");
+        assert!(row["reason"].as_str().unwrap().contains("9 whole events"), "{row}");
+    }
+}
+
 /// The same of a record that only the validator refuses, which no list reads.
 #[test]
 fn what_the_validator_refused_is_listed_as_that() {

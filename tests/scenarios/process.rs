@@ -55,6 +55,7 @@ fn silent_death() {
 fn dead_connection_reuse() {
     let store = Store::new();
     let mut daemon = crate::dur_support::process::Daemon::start(&store.root().join("file/below"));
+    assert!(daemon.rows(json!({})).is_empty(), "it has started");
     store.put("file", "");
     for (method, params) in [
         ("session/new", json!({"sessionId": "s"})),
