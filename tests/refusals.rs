@@ -172,7 +172,7 @@ fn a_directory_that_may_no_longer_be_read_stops_what_needs_it_and_nothing_else()
                 stopped(&mut bench, "session/list", json!({}));
                 stopped(&mut bench, "session/load", of("free"));
             } else {
-                assert_eq!(listed(&mut bench), ["free", "s"], "{context}");
+                assert_eq!(listed(&mut bench), ["--w--", "free", "s"], "{context}: told, and hides no other");
                 bench.local.ok("session/load", of("free"));
                 bench.local.ok("session/append", append("free", &note(1)));
                 bench.local.ok("session/close", of("free"));
