@@ -219,7 +219,7 @@ fn a_file_that_is_swept_before_it_is_locked_is_made_again() {
         let retries = faults.len();
         for (op, errno) in faults {
             // The first look is at the open file, the second at its name.
-            let skip = if op == Op::Stat { 5 } else { 0 };
+            let skip = if op == Op::Stat { 3 } else { 0 };
             bench.faults.fail(Some(op), skip, Effect::Errno(errno));
         }
         let _ = bench.faults.take_done();
@@ -247,7 +247,7 @@ fn a_sweep_that_fails_is_made_up_for() {
     sessiond::disk::fs::FileSystem::create_new(&bench.disk, &left).unwrap();
     bench.local.ok("session/inspect", s());
     let _ = bench.faults.take_done();
-    bench.faults.fail(Some(Op::ListDir), 1, Effect::Errno("EIO")); // the first finds the log
+    bench.faults.fail(Some(Op::ListDir), 3, Effect::Errno("EIO")); // those before find the log
     bench.local.ok("session/load", s());
     assert!(there(&bench));
     for (op, skip) in [(Op::Open, 1), (Op::Lock, 1)] {
