@@ -49,6 +49,34 @@ fn one_owner_at_a_time_and_a_hint_that_goes_with_it() {
     assert_eq!(std::fs::read(dir.path().join(LOG)).unwrap(), b"{}\n", "the log itself is not touched");
 }
 
+/// Who owns a log is asked without its lock where the kernel tells, and else for an instant that a load outwaits, only
+/// where an owner has left its hint.
+#[test]
+fn an_owner_is_asked_for_without_its_lock() {
+    let (dir, os) = store();
+    let faults = Arc::new(FaultFs::new(os));
+    let inner: Arc<dyn FileSystem> = faults.clone();
+    // This double does not tell of the kernel's locks.
+    let untold = Replacing { inner: Arc::clone(&inner), root: dir.path().to_path_buf(), times: 0.into() };
+    for (fs, asks) in [(inner, 0), (Arc::new(untold), 1)] {
+        let locks = || faults.take_done().iter().filter(|op| **op == Op::Lock).count();
+        let lock = Lock::try_acquire(&fs, log(), ME).unwrap();
+        let _ = locks();
+        assert_eq!(Lock::holder(fs.as_ref(), log()).unwrap(), Some(Some(ME)));
+        assert_eq!(locks(), asks);
+        drop(lock);
+        // A hint that a killed owner has left is no owner.
+        fs.create_new(Path::new("session.owner")).unwrap().append(b"{\"pid\":4711,\"since\":1}\n").unwrap();
+        let _ = locks();
+        assert_eq!(Lock::holder(fs.as_ref(), log()).unwrap(), None);
+        assert_eq!(locks(), asks);
+        fs.unlink(Path::new("session.owner")).unwrap();
+        assert_eq!(Lock::holder(fs.as_ref(), log()).unwrap(), None);
+        assert_eq!(locks(), 0, "nobody has left a hint");
+        drop(Lock::try_acquire(&fs, log(), ME).unwrap());
+    }
+}
+
 #[test]
 fn a_hint_is_never_trusted() {
     let (dir, fs) = store();

@@ -22,6 +22,37 @@ fn rows(daemon: &mut Daemon) -> BTreeMap<String, Value> {
     rows.map(|row| (row["sessionId"].as_str().unwrap().to_owned(), row.clone())).collect()
 }
 
+/// A list says which of its sessions another process has open, and since when; its own it does not.
+#[test]
+fn a_list_names_the_owners_of_its_rows() {
+    let store = tempfile::tempdir().unwrap();
+    let mut owner = Daemon::start(store.path());
+    for id in ["free", "held", "held-too"] {
+        with_note(&mut owner, id);
+    }
+    owner.ok("session/close", json!({"sessionId": "free"}));
+    let mut other = Daemon::start(store.path());
+    other.ok("session/load", json!({"sessionId": "free"}));
+    for (daemon, held_by) in [(&mut other, Some(owner.pid())), (&mut owner, None)] {
+        for (id, row) in rows(daemon) {
+            let is_held = if held_by.is_some() { id != "free" } else { id == "free" };
+            assert_eq!(row.get("lockedBy").is_some(), is_held, "{row}");
+            if let Some(pid) = held_by.filter(|_| is_held) {
+                assert_eq!((&row["lockedBy"]["pid"], &row["live"]), (&json!(pid), &json!(false)));
+                assert!(row["lockedBy"]["since"].as_u64().unwrap() > 1_600_000_000_000, "{row}");
+            }
+        }
+    }
+    let row = other.ok("session/list", json!({"cwd": "/w", "limit": 1}))["sessions"][0].clone();
+    assert_eq!((&row["sessionId"], &row["lockedBy"]["pid"]), (&json!("held-too"), &json!(owner.pid())));
+    let inspected = other.ok("session/inspect", json!({"sessionId": "held"}));
+    assert_eq!(inspected["lockedBy"]["pid"], owner.pid());
+    // The hints of a killed process are nobody's.
+    owner.kill();
+    assert!(rows(&mut other).values().all(|row| row.get("lockedBy").is_none()));
+    other.end();
+}
+
 #[test]
 fn a_session_has_one_owner_and_none_once_that_is_killed() {
     let store = tempfile::tempdir().unwrap();

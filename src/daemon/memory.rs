@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::log::{Header, Offset, SessionId, active_at};
+use crate::log::{Header, Offset, SessionId, active_at, active_until};
 use crate::rpc::results::Status;
 use crate::rpc::storage::{
     Inspected, Job, JobResult, ListFacts, ListPage, Listed, Loaded, Rescued, Storage, StorageError,
@@ -65,17 +65,29 @@ impl MemoryStorage {
     }
 
     fn list(&self, page: &ListPage, all: bool) -> Vec<StoredInfo> {
-        let info = |kept: &Kept| StoredInfo {
-            id: kept.header.id.as_str().to_owned(),
-            place: String::new(),
-            header: Some(kept.header.clone()),
-            facts: ListFacts::of(&kept.history),
-            status: Status::Ok,
-            reason: None,
+        let info = |kept: &Kept| {
+            let facts = ListFacts::of(&kept.history);
+            StoredInfo {
+                id: kept.header.id.as_str().to_owned(),
+                place: String::new(),
+                header: Some(kept.header.clone()),
+                active: match page.moment_before(facts.last_time) {
+                    Some(moment) => active_until(kept.history.log(), moment),
+                    None => facts.last_time,
+                },
+                facts,
+                status: Status::Ok,
+                reason: None,
+                locked_by: None,
+            }
         };
-        let behind = page.behind.as_ref().map(|(time, id)| (*time, &**id));
-        let resting = self.resting.behind(behind, page.with_empty).filter_map(|id| self.kept.get(id));
-        resting.take(if all { usize::MAX } else { page.most }).map(info).collect()
+        let is_old = |kept: &&Kept| !page.is_new(kept.header.created_at);
+        let kept = |id: &str| self.kept.get(id);
+        let behind = page.behind.as_ref().map(|behind| (behind.time, &*behind.id));
+        let resting = self.resting.behind(behind, page.with_empty).filter_map(kept).filter(is_old);
+        let resting = resting.take(if all { usize::MAX } else { page.most });
+        let moved = page.behind.iter().flat_map(|behind| self.resting.after(behind.moment));
+        resting.chain(moved.filter_map(kept).filter(is_old)).map(info).collect()
     }
 
     fn find(&self, id: &SessionId) -> Option<StoredSummary> {
@@ -101,7 +113,7 @@ impl Storage for MemoryStorage {
             Job::Inspect { id, .. } => JobResult::Inspected(self.inspect(id)),
             Job::List { place, page, .. } => {
                 let sessions = self.list(&page, place.is_some());
-                JobResult::Listed(Ok(Listed::new(sessions, place)))
+                JobResult::Listed(Ok(Listed::new(sessions, place, &page, |_| None)))
             }
             Job::LookUp(mut place) => {
                 place.look_up();

@@ -8,7 +8,7 @@ use super::find::is_absent;
 use super::fs::{FileSystem, Metadata};
 use super::list::{Artifact, Skipped, Status, Walk, walk};
 use super::read::{ReadLimits, read_log};
-use super::summary::{Facts, FactsSink, read_summary};
+use super::summary::{Facts, FactsSink, UntilSink, read_summary};
 
 /// What a file was when it was read. Compared for equality only (FORMAT 13.5).
 type Revision = (u64, u64, u64, i128, i128);
@@ -37,6 +37,8 @@ pub struct Catalogue {
     known: HashMap<Revision, Read>,
     /// Logs that others have read since the last list, and refused, or found to have lost something.
     refused: HashMap<Revision, Option<Failure>>,
+    /// What [`Self::active_until`] has found, and for which moment.
+    until: HashMap<Revision, (i64, Option<i64>)>,
 }
 
 /// One stored session and what a list shows of it.
@@ -65,6 +67,7 @@ impl Default for Catalogue {
             max_event_bytes: u64::MAX,
             known: HashMap::new(),
             refused: HashMap::new(),
+            until: HashMap::new(),
         }
     }
 }
@@ -105,6 +108,26 @@ impl Catalogue {
         }
         self.refused.clear(); // those that are there are known by now
         Ok(Listing { sessions, skipped })
+    }
+
+    /// The time of a log's last activity that is not behind `moment`: what a list that began then goes by. The log is read
+    /// for it, once for a moment. None where there is no such event, or where the log does not read.
+    pub fn active_until(&mut self, fs: &dyn FileSystem, artifact: &Artifact, moment: i64) -> Option<i64> {
+        /// More than are active while one list is paged.
+        const MOST: usize = 10_000;
+        let (log, meta) = (artifact.log.as_ref()?, artifact.meta.as_ref()?);
+        let revision = revision(meta);
+        if let Some((_, found)) = self.until.get(&revision).filter(|(of, _)| *of == moment) {
+            return *found;
+        }
+        let mut sink = UntilSink::new(moment);
+        let file = fs.open_read(&log.log()).ok()?;
+        read_log(file.as_ref(), meta.len, log.encoding(), self.limits, &mut sink).ok()?;
+        if self.until.len() >= MOST {
+            self.until.clear();
+        }
+        self.until.insert(revision, (moment, sink.found()));
+        sink.found()
     }
 
     /// Says what a load will say of a log with events over the limit.

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::fs::{DirEntry, File, FileSystem, Metadata, ReadAt, errno_from_name, errno_name};
+use super::fs::{DirEntry, File, FileSystem, HeldLock, Metadata, ReadAt, errno_from_name, errno_name};
 
 /// The operations of the seam, under the names that fault plans use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -277,6 +277,10 @@ impl FaultFs {
 }
 
 impl FileSystem for FaultFs {
+    fn held_locks(&self) -> Option<Vec<HeldLock>> {
+        self.inner.held_locks()
+    }
+
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.switch.pass_at(Op::CreateDir, path)?;
         self.inner.create_dir(path)
@@ -383,6 +387,11 @@ impl File for FaultFile {
             passed => passed.map(|_| ())?,
         }
         self.inner.try_lock()
+    }
+
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        self.switch.pass(Op::Lock)?;
+        self.inner.try_lock_shared()
     }
 
     fn unlock(&self) -> io::Result<()> {

@@ -65,6 +65,18 @@ impl Metadata {
     }
 }
 
+/// A lock that a process holds for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldLock {
+    /// The process.
+    pub pid: u32,
+    /// The major and minor number of the file's device; some file systems give another one to who asks for the file's
+    /// facts.
+    pub device: (u32, u32),
+    /// The file's inode number.
+    pub ino: u64,
+}
+
 /// Anything that can be read at an offset: an open file, or bytes in memory. A long log is read by another thread than
 /// the one that takes its events.
 pub trait ReadAt: Sync {
@@ -153,6 +165,15 @@ pub trait File: ReadAt + Send + Sync {
     /// The errno of the lock; `ENOLCK`, `EOPNOTSUPP` and `ENOSYS` say that the file system has no locks.
     fn try_lock(&self) -> io::Result<bool>;
 
+    /// Takes the lock shared with others who do, without waiting; false means that another open handle holds it for
+    /// itself.
+    ///
+    /// # Errors
+    /// As [`try_lock`](Self::try_lock).
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        self.try_lock()
+    }
+
     /// Gives the lock back.
     ///
     /// # Errors
@@ -228,6 +249,12 @@ pub trait FileSystem: Send + Sync {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ELOOP` (a link on the way) or another errno.
     fn list_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
+
+    /// The locks of files that processes hold for themselves, of this store and of others; none where the system does not
+    /// tell.
+    fn held_locks(&self) -> Option<Vec<HeldLock>> {
+        None
+    }
 
     /// The facts about a name, of a link itself rather than of its target.
     ///

@@ -12,6 +12,7 @@
 //! The hint (`session.owner`) is for error messages only. It is never asked whether a session is locked: a stale or
 //! forged hint, or a process that got the same pid, cannot keep anybody out.
 
+use std::collections::HashMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::find::{is_absent, is_link};
-use super::fs::{File, FileSystem, Metadata, errno_error, read_full};
+use super::fs::{File, FileSystem, HeldLock, Metadata, errno_error, read_full};
 use super::paths::OWNER_FILE;
 use super::write::CheckError;
 
@@ -129,19 +130,65 @@ impl Lock {
         self.replaced = true;
     }
 
-    /// Who owns a log at this moment, for `lockedBy` of `session/inspect`; `None` when nobody does. An owner without
-    /// a readable hint is `Some(None)`.
+    /// Who owns a log at this moment, as [`Owners::of`] says.
+    ///
+    /// # Errors
+    /// As [`Owners::of`], and the errno of finding the log.
+    pub fn holder(fs: &dyn FileSystem, log: &Path) -> Result<Option<Option<Holder>>, LockError> {
+        let meta = fs.metadata(log).map_err(LockError::Io)?;
+        Owners::look(fs).of(fs, log, &meta)
+    }
+}
+
+/// Who owns logs at one moment, asked without taking their locks (PROTOCOL 3.1): of the kernel's list of locks, by inode.
+/// Where there is none, a shared lock is taken for an instant, and only where an owner has left its hint: who loads the
+/// session outwaits that.
+pub struct Owners(Option<HashMap<u64, Vec<HeldLock>>>);
+
+impl Owners {
+    /// Looks at all locks that are held.
+    #[must_use]
+    pub fn look(fs: &dyn FileSystem) -> Self {
+        Self(fs.held_locks().map(|held| {
+            let mut by_ino: HashMap<u64, Vec<HeldLock>> = HashMap::new();
+            for lock in held {
+                by_ino.entry(lock.ino).or_default().push(lock);
+            }
+            by_ino
+        }))
+    }
+
+    /// Who owns the log of these facts; `None` when nobody does. An owner without a readable hint is `Some(None)`.
     ///
     /// # Errors
     /// [`LockError::Io`] and [`LockError::Unsupported`].
-    pub fn holder(fs: &dyn FileSystem, log: &Path) -> Result<Option<Option<Holder>>, LockError> {
-        let file = fs.open_read(log).map_err(LockError::Io)?;
-        if !file.try_lock().map_err(lock_failure)? {
-            return Ok(Some(read_hint(fs, log)));
-        }
-        file.unlock().map_err(LockError::Io)?;
-        Ok(None)
+    pub fn of(
+        &self,
+        fs: &dyn FileSystem,
+        log: &Path,
+        meta: &Metadata,
+    ) -> Result<Option<Option<Holder>>, LockError> {
+        let Some(held) = &self.0 else {
+            let hint = read_hint(fs, log);
+            let is_free = hint.is_none() || is_free(fs, log)?;
+            return Ok((!is_free).then_some(hint));
+        };
+        let Some(locks) = held.get(&meta.ino) else { return Ok(None) };
+        let hint = read_hint(fs, log);
+        let device = (rustix::fs::major(meta.dev), rustix::fs::minor(meta.dev));
+        // Where a file's facts name a device of their own, the hint tells whether it is this file.
+        let is_it = |lock: &HeldLock| lock.device == device || hint.is_some_and(|hint| hint.pid == lock.pid);
+        Ok(locks.iter().any(is_it).then_some(hint))
     }
+}
+
+fn is_free(fs: &dyn FileSystem, log: &Path) -> Result<bool, LockError> {
+    let file = fs.open_read(log).map_err(LockError::Io)?;
+    let is_free = file.try_lock_shared().map_err(lock_failure)?;
+    if is_free {
+        file.unlock().map_err(LockError::Io)?;
+    }
+    Ok(is_free)
 }
 
 /// An open file and the name that should lead to it.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::fs::{DirEntry, File, FileKind, FileSystem, Metadata, check_relative, errno_error};
+use super::fs::{DirEntry, File, FileKind, FileSystem, HeldLock, Metadata, check_relative, errno_error};
 use super::os_file::OsFile;
 
 const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
@@ -162,6 +162,10 @@ impl OsFs {
 }
 
 impl FileSystem for OsFs {
+    fn held_locks(&self) -> Option<Vec<HeldLock>> {
+        Some(std::fs::read_to_string("/proc/locks").ok()?.lines().filter_map(held_lock).collect())
+    }
+
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         if path.as_os_str().is_empty() {
             return self.create_root();
@@ -241,6 +245,18 @@ impl FileSystem for OsFs {
         let (dir, name) = self.parent(path)?;
         Ok(metadata_of(&rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
+}
+
+/// A line of Linux's `/proc/locks` that tells of a `flock` held exclusively: `1: FLOCK  ADVISORY  WRITE 12 fe:00:345 0 EOF`.
+fn held_lock(line: &str) -> Option<HeldLock> {
+    let mut words = line.split_ascii_whitespace().skip(1);
+    let (kind, _, mode) = (words.next()?, words.next()?, words.next()?);
+    let (pid, file) = (words.next()?.parse().ok()?, words.next()?);
+    let (device, ino) = file.rsplit_once(':')?;
+    let (major, minor) = device.split_once(':')?;
+    let number = |text| u32::from_str_radix(text, 16).ok();
+    let device = (number(major)?, number(minor)?);
+    (kind == "FLOCK" && mode == "WRITE").then_some(HeldLock { pid, device, ino: ino.parse().ok()? })
 }
 
 fn make_dir(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {

@@ -143,6 +143,14 @@ impl File for OsFile {
         }
     }
 
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        match self.file.try_lock_shared() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
     fn unlock(&self) -> io::Result<()> {
         self.file.unlock()
     }

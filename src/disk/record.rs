@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 
 use super::crash::{Change, CrashStates, Ino, ROOT, Tree};
-use super::fs::{DirEntry, File, FileKind, FileSystem, Metadata, ReadAt, check_relative, errno_error};
+use super::fs::{
+    DirEntry, File, FileKind, FileSystem, HeldLock, Metadata, ReadAt, check_relative, errno_error,
+};
 use super::os_file::copy_through_memory;
 
 #[derive(Default)]
@@ -172,6 +174,11 @@ impl RecordingFs {
 }
 
 impl FileSystem for RecordingFs {
+    fn held_locks(&self) -> Option<Vec<HeldLock>> {
+        let held = |ino: &u64| HeldLock { pid: 0, device: (0, 0), ino: *ino };
+        Some(self.state().locks.keys().map(held).collect())
+    }
+
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
         if path.as_os_str().is_empty() {

@@ -108,6 +108,43 @@ impl Sink for FactsSink {
     }
 }
 
+/// Finds the last activity of a log that is not behind a moment ([`active_until`](crate::log::active_until)).
+pub(super) struct UntilSink {
+    moment: i64,
+    now: LastActive<i64>,
+    /// The same where the frame began that is being read.
+    before: LastActive<i64>,
+}
+
+impl UntilSink {
+    pub(super) fn new(moment: i64) -> Self {
+        Self { moment, now: LastActive::default(), before: LastActive::default() }
+    }
+
+    /// Its time.
+    pub(super) fn found(&self) -> Option<i64> {
+        self.now.get()
+    }
+}
+
+impl Sink for UntilSink {
+    fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused> {
+        if event.time <= self.moment {
+            self.now.follow(event.draft.kind, event.time, || event.time, || event.draft.data);
+        }
+        Ok(())
+    }
+
+    fn frame_begins(&mut self) {
+        self.before = self.now;
+    }
+
+    /// Only a frame is ever given back: this sink refuses no event.
+    fn retract(&mut self, _to: Offset) {
+        self.now = self.before;
+    }
+}
+
 /// A checksum of the last bytes of a log of `size` bytes.
 ///
 /// # Errors

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::header::Header;
 use super::kind::Kind;
+use super::log::Log;
+use super::seq::Offset;
 use crate::json::{Json, JsonStr};
 
 /// The last event that counts as activity (PROTOCOL 3, Listing), as its seq or its time: titles do not, nor does the end
@@ -35,7 +37,7 @@ impl<S: Copy> LastActive<S> {
         data: impl FnOnce() -> Json<'a>,
     ) {
         match (kind, self.behind_quiet) {
-            (Kind::SessionTitle | Kind::SessionTitleLlmRequest | Kind::SessionEndSeed, _) => {
+            (kind, _) if is_quiet(kind) => {
                 self.behind_quiet = Some((time(), self.last));
             }
             (Kind::ToolResult | Kind::StepEnd, Some((quiet, _))) if time() == quiet => {
@@ -52,6 +54,33 @@ impl<S: Copy> LastActive<S> {
     pub fn get(self) -> Option<S> {
         self.last
     }
+}
+
+/// The time that [`LastActive`] finds in a log, its events behind `moment` left out: what a list that began then goes by
+/// (PROTOCOL 3, Listing). Read from the log's end, so that it costs what came since.
+pub fn active_until(log: &Log, moment: i64) -> Option<i64> {
+    let mut events = log.range(Offset::ZERO, log.len()).rev().filter(|event| event.time() <= moment);
+    while let Some(event) = events.next() {
+        let time = event.time();
+        match event.kind() {
+            kind if is_quiet(kind) => {}
+            Kind::TurnEnd if is_interrupted(event.data()) => {
+                // Closers directly behind what does not count, at its very time.
+                let mut ahead = events.by_ref().take_while(|before| before.time() == time);
+                let before = ahead.find(|before| !matches!(before.kind(), Kind::ToolResult | Kind::StepEnd));
+                if !before.is_some_and(|before| is_quiet(before.kind())) {
+                    return Some(time);
+                }
+            }
+            _ => return Some(time),
+        }
+    }
+    None
+}
+
+/// Whether events of that kind are no activity.
+fn is_quiet(kind: Kind) -> bool {
+    matches!(kind, Kind::SessionTitle | Kind::SessionTitleLlmRequest | Kind::SessionEndSeed)
 }
 
 /// The longest event of a log, in bytes of its line: more than `--max-event-bytes` takes is no log that loads. Events
@@ -168,6 +197,7 @@ impl FromIterator<String> for ForeignTypes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::Draft;
 
     #[test]
     fn titles_ends_of_seeds_and_closers_behind_them_are_no_activity() {
@@ -196,6 +226,38 @@ mod tests {
         let completed = r#"{"turn":1,"reason":{"kind":"completed"}}"#;
         assert_eq!(last(&[user, title, (Kind::TurnEnd, 9, completed)]), Some(9));
         assert_eq!(last(&[title, user, step, interrupted]), Some(9));
+    }
+
+    /// Read from its end or followed from its beginning, a log says the same.
+    #[test]
+    fn a_log_tells_its_last_activity_until_any_moment() {
+        let kinds = ["session/title", "session/end-seed", "tool/result", "step/end", "turn/end", "plan/mode"];
+        let ends =
+            [r#"{"turn":1,"reason":{"kind":"interrupted"}}"#, r#"{"turn":1,"reason":{"kind":"completed"}}"#];
+        let mut random = 1_u64;
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        for _ in 0..2_000 {
+            let mut log = Log::default();
+            let mut time = 0;
+            for _ in 0..next(9) {
+                time = i64::try_from(next(3)).unwrap_or_default() + if next(8) == 0 { 0 } else { time };
+                let kind = kinds.get(next(6) as usize).copied().unwrap_or_default();
+                let end = ends.get(usize::from(next(4) == 0)).copied().unwrap_or_default();
+                let (data, _) = Json::parse(end).unwrap_or((Json::NULL, Default::default()));
+                let kind = format!("\"{kind}\"");
+                log.push(&Draft::new(JsonStr::from_verified(&kind), data), time);
+            }
+            for moment in -1..8 {
+                let mut last = LastActive::default();
+                for event in log.range(Offset::ZERO, log.len()).filter(|event| event.time() <= moment) {
+                    last.follow(event.kind(), event.time(), || event.time(), || event.data());
+                }
+                assert_eq!(active_until(&log, moment), last.get(), "{moment}: {log:?}");
+            }
+        }
     }
 
     #[test]

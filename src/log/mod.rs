@@ -29,7 +29,7 @@ pub use event::Event;
 pub use header::{Header, HeaderError, HeaderMeta};
 pub use header_line::{HeaderLineError, HeaderLineFault, header_line, parse_header_line};
 pub use kind::Kind;
-pub use listing::{ForeignTypes, LastActive, LastTitle, LongestEvent, active_at, title_in};
+pub use listing::{ForeignTypes, LastActive, LastTitle, LongestEvent, active_at, active_until, title_in};
 pub use log::{Finder, Log, Range};
 pub use nearest::{did_you_mean, nearest};
 pub use ranges::SeqRuns;

@@ -39,6 +39,14 @@ impl Clock {
         }
     }
 
+    /// A time that no later look shows again, as long as the clock does not step back; no look itself.
+    pub(super) fn gone(&self) -> i64 {
+        match self {
+            Self::System => Self::System.now() - 1,
+            Self::Fixed { next, .. } => next.saturating_sub(1),
+        }
+    }
+
     /// Takes a look back: what it was for did not happen.
     pub(super) fn unread(&mut self) {
         if let Self::Fixed { next, step } = self {

@@ -341,6 +341,9 @@ result! {
         origin: Option<String>,
         /// Whether it is live in this daemon.
         live: bool,
+        /// Its owner, when that is another process.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        locked_by: Option<LockedBy>,
         /// Whether it can be opened, as far as a list looks.
         status: Status,
         /// Why not.

@@ -1,6 +1,9 @@
 //! What the methods need of storage. The daemon wires it to a memory map or to the disk.
 
-use crate::log::{ForeignTypes, Header, Offset, Seq, SessionId};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use crate::log::{ForeignTypes, Header, Offset, Seq, SessionId, active_at};
 use crate::session::{History, Limits, Mended, Session, Vocabulary};
 
 use super::paths::SamePlace;
@@ -119,7 +122,7 @@ pub enum Job {
         vocabulary: Vocabulary,
         /// The place that is asked for.
         place: Option<Box<SamePlace>>,
-        /// What is asked for: what is certainly not on that page may be left out.
+        /// What is asked for: what is certainly not on that page is left out.
         page: ListPage,
     },
     /// Which of the directories that were asked for are that place.
@@ -275,35 +278,112 @@ pub struct Inspected {
     pub locked_by: Option<LockedBy>,
 }
 
-/// A page of the list of all sessions, by what sorts it.
+/// The row behind which a page of a list begins.
+#[derive(Clone, Debug)]
+pub struct Behind {
+    /// The time that sorts it, in milliseconds.
+    pub time: i64,
+    /// Its session.
+    pub id: String,
+    /// Its [`StoredInfo::place`].
+    pub place: String,
+    /// When the list began, in milliseconds: what has happened since moves no session on its pages.
+    pub moment: i64,
+}
+
+impl Behind {
+    /// What sorts a list: of rows with one time and id, the session of that id comes first.
+    pub fn key(&self) -> RowKey<'_> {
+        (self.time, &self.id, Reverse(&self.place))
+    }
+}
+
+/// Time, id, and place of a row; rows go from the greatest to the least.
+pub type RowKey<'a> = (i64, &'a str, Reverse<&'a str>);
+
+/// A page of the list of all sessions.
 #[derive(Clone, Debug)]
 pub struct ListPage {
-    /// The time in milliseconds and the id behind which it begins.
-    pub behind: Option<(i64, String)>,
-    /// Rows that are needed at most, when no place is asked for.
+    /// Where it begins; none for the first.
+    pub behind: Option<Behind>,
+    /// Rows that are needed at most.
     pub most: usize,
     /// With sessions that hold no event.
     pub with_empty: bool,
+    /// The time, in milliseconds.
+    pub now: i64,
+    /// Of the live sessions with an activity behind the list's moment: the time of the last one before.
+    pub moved: HashMap<String, Option<i64>>,
+}
+
+impl ListPage {
+    /// Whether a session of that creation is newer than the list. One dated ahead of the clock is not known to be.
+    pub fn is_new(&self, created_at: u64) -> bool {
+        let created_at = i64::try_from(created_at).unwrap_or(i64::MAX);
+        self.behind.as_ref().is_some_and(|behind| behind.moment < created_at && created_at <= self.now)
+    }
+
+    /// The moment of the list, where an activity at that time is behind it.
+    pub fn moment_before(&self, time: Option<i64>) -> Option<i64> {
+        let moment = self.behind.as_ref()?.moment;
+        time.is_some_and(|time| time > moment).then_some(moment)
+    }
+
+    /// The indexes of those that may be on the page, in its order.
+    fn pick(&self, sessions: &[StoredInfo], place: Option<&SamePlace>) -> Vec<usize> {
+        let is_shown = |info: &StoredInfo| {
+            let header = info.header.as_ref();
+            let is_there = |place: &SamePlace| {
+                header.and_then(|header| header.cwd.as_deref()).is_some_and(|cwd| place.is(cwd))
+            };
+            (self.with_empty || !info.is_empty())
+                && place.is_none_or(is_there)
+                && !header.is_some_and(|header| self.is_new(header.created_at))
+                && self.behind.as_ref().is_none_or(|behind| info.key() < behind.key())
+        };
+        // One for each id and place: the last of those that are stored more than once stands for all.
+        let mut picked: HashMap<(&str, &str), usize> = HashMap::new();
+        for (index, info) in sessions.iter().enumerate().filter(|(_, info)| is_shown(info)) {
+            picked.insert((&info.id, &info.place), index);
+        }
+        let mut picked: Vec<usize> = picked.into_values().collect();
+        let key = |index: &usize| sessions.get(*index).map(StoredInfo::key);
+        picked.sort_by(|a, b| key(b).cmp(&key(a)));
+        picked.truncate(self.most);
+        picked
+    }
 }
 
 /// What a list is made from.
 #[derive(Debug)]
 pub struct Listed {
-    /// The stored sessions.
+    /// The stored sessions that may be on the page, in its order.
     pub sessions: Vec<StoredInfo>,
     /// The place that was asked for, with their working directories looked up.
     pub place: Option<Box<SamePlace>>,
 }
 
 impl Listed {
-    /// A list of these sessions; looks their working directories up, which may wait for the file system.
-    pub fn new(sessions: Vec<StoredInfo>, mut place: Option<Box<SamePlace>>) -> Self {
+    /// A page of these sessions; looks their working directories up, which may wait for the file system. `owner` is asked
+    /// who owns those on the page, by their indexes.
+    pub fn new(
+        sessions: Vec<StoredInfo>,
+        mut place: Option<Box<SamePlace>>,
+        page: &ListPage,
+        mut owner: impl FnMut(usize) -> Option<LockedBy>,
+    ) -> Self {
         if let Some(place) = &mut place {
             let cwd = |info: &StoredInfo| info.header.as_ref().and_then(|header| header.cwd.clone());
             sessions.iter().filter_map(cwd).for_each(|cwd| place.ask(&cwd));
             place.look_up();
         }
-        Self { sessions, place }
+        let picked = page.pick(&sessions, place.as_deref());
+        let mut sessions: Vec<_> = sessions.into_iter().map(Some).collect();
+        let sessions = picked.into_iter().filter_map(|index| {
+            let info = sessions.get_mut(index)?.take()?;
+            Some(StoredInfo { locked_by: owner(index), ..info })
+        });
+        Self { sessions: sessions.collect(), place }
     }
 }
 
@@ -318,10 +398,30 @@ pub struct StoredInfo {
     pub header: Option<Header>,
     /// Facts of its log, where that is readable.
     pub facts: ListFacts,
+    /// The time of its last activity that is not behind the list's moment.
+    pub active: Option<i64>,
     /// Whether it can be opened.
     pub status: Status,
     /// Why not.
     pub reason: Option<String>,
+    /// Its owner, when that is another process; known of those on the page.
+    pub locked_by: Option<LockedBy>,
+}
+
+impl StoredInfo {
+    /// Whether a list leaves it out, unless asked not to. What is damaged may hold what is not seen, and never is.
+    pub fn is_empty(&self) -> bool {
+        self.header.is_some() && self.facts.length == Offset::ZERO && self.status == Status::Ok
+    }
+
+    /// The time that sorts it.
+    pub fn time(&self) -> i64 {
+        self.header.as_ref().map_or(0, |header| active_at(header, self.active))
+    }
+
+    fn key(&self) -> RowKey<'_> {
+        (self.time(), &self.id, Reverse(&self.place))
+    }
 }
 
 /// What a list shows of a log.

@@ -105,12 +105,8 @@ impl LiveSessions {
         self.order.values().filter_map(|at| self.session(*at))
     }
 
-    /// Latest activity first; with `key` those behind that time and id.
-    pub(super) fn recent(
-        &mut self,
-        key: Option<(i64, &str)>,
-        with_empty: bool,
-    ) -> impl Iterator<Item = &Session> {
+    /// Sorts in what has changed.
+    fn sort(&mut self) {
         for place in std::mem::take(&mut self.moved) {
             let entry = self.order.get(&place).and_then(|at| self.entries.get_mut(*at));
             if let Some(Entry { session, listed, .. }) = entry {
@@ -120,7 +116,22 @@ impl LiveSessions {
                 *listed = Some(standing);
             }
         }
+    }
+
+    /// Latest activity first; with `key` those behind that time and id.
+    pub(super) fn recent(
+        &mut self,
+        key: Option<(i64, &str)>,
+        with_empty: bool,
+    ) -> impl Iterator<Item = &Session> {
+        self.sort();
         self.recency.behind(key, with_empty).filter_map(|id| self.get(id))
+    }
+
+    /// Those whose latest activity is later than `moment`.
+    pub(super) fn active_after(&mut self, moment: i64) -> impl Iterator<Item = &Session> {
+        self.sort();
+        self.recency.after(moment).filter_map(|id| self.get(id))
     }
 }
 

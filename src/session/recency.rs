@@ -37,6 +37,12 @@ impl Recency {
         self.those(is_empty).remove(&(time, id.as_str().into()));
     }
 
+    /// The ids of those with an event whose latest activity is later than `moment`.
+    pub fn after(&self, moment: i64) -> impl Iterator<Item = &str> {
+        let from = Bound::Included((moment.saturating_add(1), "".into()));
+        self.begun.range((from, Bound::Unbounded)).map(|(_, id)| &**id)
+    }
+
     /// The ids, latest first; with `key` those that a list shows behind that time and id.
     pub fn behind(&self, key: Option<(i64, &str)>, with_empty: bool) -> impl Iterator<Item = &str> {
         let end = key.map_or(Bound::Unbounded, |(time, id)| Bound::Excluded((time, id.into())));

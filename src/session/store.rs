@@ -201,6 +201,11 @@ impl Store {
         self.live.recent(key, with_empty)
     }
 
+    /// The live sessions with an event whose latest activity is later than `moment`, in milliseconds.
+    pub fn active_after(&mut self, moment: i64) -> impl Iterator<Item = &Session> {
+        self.live.active_after(moment)
+    }
+
     /// Sessions live now.
     pub fn len(&self) -> usize {
         self.live.len()

@@ -1,11 +1,12 @@
 //! Finding, reading and listing stored sessions. Runs off the owner thread.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::failures::failed;
 use super::keeper::{Keeper, Witness};
 use super::storage::Shared;
-use crate::disk::catalogue::{Catalogue, Failure};
+use crate::disk::catalogue::{Catalogue, Failure, Listed as Found};
 use crate::disk::damage::{Place, ReadError, TooLow, Verdict};
 use crate::disk::find::{
     FindError, OddPlace, Unsearched, check_place, find as find_log, is_absent, shown, superseded_by,
@@ -13,7 +14,7 @@ use crate::disk::find::{
 use crate::disk::fs::{File, Metadata, read_full};
 use crate::disk::lineage::lineage_loop;
 use crate::disk::list::{Artifact, Skipped, Status as DiskStatus};
-use crate::disk::lock::{Holder, Lock, LockError};
+use crate::disk::lock::{Holder, Lock, LockError, Owners};
 use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::read::{Held, Scan, read_log};
 use crate::disk::session_file::{Mend, SessionFile};
@@ -21,8 +22,11 @@ use crate::disk::summary::{Facts, FactsSink};
 use crate::disk::temporary::sweep;
 use crate::disk::write::LogWriter;
 use crate::log::{Log, SessionId};
+use crate::rpc::SamePlace;
 use crate::rpc::results::{LockedBy, Status, TornTail};
-use crate::rpc::storage::{Inspected, ListFacts, Loaded, StorageError, StoredInfo, StoredSummary};
+use crate::rpc::storage::{
+    Inspected, ListFacts, ListPage, Listed, Loaded, StorageError, StoredInfo, StoredSummary,
+};
 use crate::session::{Limits, Mended, Rules, Vocabulary};
 
 /// What lists have read of logs that have no summary.
@@ -316,10 +320,9 @@ pub(super) fn inspect(
         problems.push(format!("{more} more records are damaged"));
     }
     problems.extend(keeper.warnings());
-    let locked_by = match Lock::holder(shared.fs.as_ref(), &path.log()) {
-        Ok(Some(Some(holder))) if holder.pid != shared.me.pid => Some(locked_by(holder)),
-        _ => None,
-    };
+    let meta = file.metadata().ok();
+    let locked_by =
+        meta.and_then(|meta| owner(shared, &Owners::look(shared.fs.as_ref()), &path.log(), &meta));
     let mut history = keeper.into_history();
     let (log, closers) = (history.share_log(), history.closer_lines());
     Ok(Box::new(Inspected {
@@ -337,17 +340,43 @@ pub(super) fn inspect(
     }))
 }
 
-/// All stored sessions.
-pub(super) fn list(shared: &Shared, vocabulary: &Vocabulary) -> Result<Vec<StoredInfo>, StorageError> {
-    let listing = shared
-        .seen
-        .catalogue()
-        .list(shared.fs.as_ref())
-        .map_err(|error| failed("listing the store's root directory", &error, false))?;
-    let sessions = listing.sessions.into_iter();
-    let sessions = sessions.map(|listed| stored_info(listed.artifact, listed.facts, vocabulary));
-    let skipped = listing.skipped.iter().filter(|skipped| skipped.may_hold).map(unsearched);
-    Ok(sessions.chain(skipped).collect())
+/// A page of all stored sessions.
+pub(super) fn list(
+    shared: &Shared,
+    vocabulary: &Vocabulary,
+    place: Option<Box<SamePlace>>,
+    page: &ListPage,
+) -> Result<Listed, StorageError> {
+    let fs = shared.fs.as_ref();
+    let mut catalogue = shared.seen.catalogue();
+    let listing =
+        catalogue.list(fs).map_err(|error| failed("listing the store's root directory", &error, false))?;
+    let (mut sessions, mut logs) = (Vec::new(), Vec::new());
+    for Found { artifact, facts } in listing.sessions {
+        let is_new = artifact.header.as_ref().is_some_and(|header| page.is_new(header.created_at));
+        let active = match page.moment_before(facts.last_time) {
+            Some(moment) if !is_new => match page.moved.get(&artifact.id) {
+                Some(active) => *active,
+                None => catalogue.active_until(fs, &artifact, moment),
+            },
+            _ => facts.last_time,
+        };
+        logs.push(artifact.log.as_ref().map(LogPath::log).zip(artifact.meta));
+        sessions.push(stored_info(artifact, facts, active, vocabulary));
+    }
+    drop(catalogue);
+    sessions.extend(listing.skipped.iter().filter(|skipped| skipped.may_hold).map(unsearched));
+    let mut owners = None;
+    Ok(Listed::new(sessions, place, page, |index| {
+        let (path, meta) = logs.get(index)?.as_ref()?;
+        owner(shared, owners.get_or_insert_with(|| Owners::look(fs)), path, meta)
+    }))
+}
+
+/// Who owns a log, when that is another process that has said who it is.
+fn owner(shared: &Shared, owners: &Owners, path: &Path, meta: &Metadata) -> Option<LockedBy> {
+    let holder = owners.of(shared.fs.as_ref(), path, meta).ok()???;
+    (holder.pid != shared.me.pid).then(|| locked_by(holder))
 }
 
 /// A directory whose sessions cannot be listed: itself a row, as it hides nobody knows what.
@@ -358,12 +387,14 @@ fn unsearched(Skipped { path, why, .. }: &Skipped) -> StoredInfo {
         place: place.to_string(),
         header: None,
         facts: ListFacts::default(),
+        active: None,
         status: Status::Corrupt,
         reason: Some(format!("sessions in {place} are not listed: {why}")),
+        locked_by: None,
     }
 }
 
-fn stored_info(artifact: Artifact, facts: Facts, vocabulary: &Vocabulary) -> StoredInfo {
+fn stored_info(artifact: Artifact, facts: Facts, active: Option<i64>, vocabulary: &Vocabulary) -> StoredInfo {
     let (mut status, mut reason) = match artifact.status {
         DiskStatus::Ok => (Status::Ok, None),
         DiskStatus::Damaged => (Status::Damaged, artifact.reason),
@@ -392,7 +423,9 @@ fn stored_info(artifact: Artifact, facts: Facts, vocabulary: &Vocabulary) -> Sto
             foreign: facts.foreign,
             longest: facts.longest,
         },
+        active,
         status,
         reason,
+        locked_by: None,
     }
 }

@@ -24,8 +24,8 @@ use crate::disk::session_file::{FileError, SessionFile};
 use crate::disk::write::SyncDone;
 use crate::log::{Seq, SessionId};
 use crate::rpc::storage::{
-    Job, JobResult, Listed, Publication, Rescued, Storage, StorageError, StoreDescription, Ticket,
-    Unreleased, Written,
+    Job, JobResult, Publication, Rescued, Storage, StorageError, StoreDescription, Ticket, Unreleased,
+    Written,
 };
 use crate::session::Session;
 use crate::stdio::Waker;
@@ -317,11 +317,10 @@ impl Storage for JsonlStorage {
                     Message::Done(ticket, JobResult::Found(read::find(shared, &id, facts)))
                 });
             }
-            Job::List { vocabulary, place, .. } => {
+            Job::List { vocabulary, place, page } => {
                 let broken = Message::Done(ticket, JobResult::Listed(Err(StorageError::Bug)));
                 self.away(broken, move |shared| {
-                    let sessions = read::list(shared, &vocabulary);
-                    let listed = sessions.map(|sessions| Listed::new(sessions, place));
+                    let listed = read::list(shared, &vocabulary, place, &page);
                     Message::Done(ticket, JobResult::Listed(listed))
                 });
             }

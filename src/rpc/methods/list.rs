@@ -8,17 +8,17 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 
-use crate::json::{Json, quote};
-use crate::log::{Header, active_at};
+use crate::json::{Json, Type, quote};
+use crate::log::{Header, active_at, active_until};
 use crate::rpc::ambient::iso8601;
 use crate::rpc::connection::Dialect;
 use crate::rpc::error::{Code, WireError};
 use crate::rpc::params::ListParams;
 use crate::rpc::paths::SamePlace;
 use crate::rpc::raw::RawJson;
-use crate::rpc::results::{Face, ListResult, SessionInfo, Status};
+use crate::rpc::results::{Face, ListResult, LockedBy, SessionInfo, Status};
 use crate::rpc::service::{Answer, Service, Stop, bad_param};
-use crate::rpc::storage::{Job, JobResult, ListFacts, ListPage, Listed, StoredInfo};
+use crate::rpc::storage::{Behind, Job, JobResult, ListFacts, ListPage, Listed, RowKey, StoredInfo};
 use crate::session::{Mended, Session};
 
 /// A session with the key that sorts it: time of the last event that counts as activity, else creation.
@@ -32,7 +32,8 @@ struct Row {
 
 impl Service {
     pub(super) fn list(&mut self, params: ListParams) -> Answer<Face<ListResult>> {
-        let cursor = params.cursor.as_deref().map(read_cursor).transpose()?;
+        let filters = Filters { with_empty: params.include_empty == Some(true), cwd: params.cwd.clone() };
+        let behind = params.cursor.as_deref().map(|cursor| read_cursor(cursor, &filters)).transpose()?;
         if params.cwd.as_deref().is_some_and(|cwd| !cwd.starts_with('/')) {
             return Err(bad_param("cwd", "cwd must be an absolute path; write it from / on").into());
         }
@@ -52,11 +53,14 @@ impl Service {
         }
         let limit =
             usize::try_from(params.limit.unwrap_or(self.settings.wire.page_entries)).unwrap_or(usize::MAX);
+        let moment = behind.as_ref().map(|behind| behind.moment);
         let page = ListPage {
-            behind: cursor.as_ref().map(|(time, id, _)| (*time, id.clone())),
             // One more tells that there are more.
             most: limit.saturating_add(1),
-            with_empty: params.include_empty == Some(true),
+            with_empty: filters.with_empty,
+            now: self.settings.clock.gone().saturating_add(1),
+            moved: moment.map(|moment| self.moved(moment)).unwrap_or_default(),
+            behind,
         };
         let vocabulary = self.store.vocabulary().clone();
         let job = || Job::List { vocabulary, place, page: page.clone() };
@@ -64,25 +68,49 @@ impl Service {
             JobResult::Listed(listed) => listed?,
             _ => return Err(no_list()),
         };
-        let shown = |row: &Row| (page.with_empty || !row.empty) && is_there(&row.info, place.as_deref());
-        // One for each id and place; where a session is live, what is stored of it is older.
-        let stored: HashMap<_, _> =
-            stored.into_iter().map(|info| ((info.id.clone(), info.place.clone()), info)).collect();
+        // Where a session is live, what is stored of it is older.
         let is_live = |info: &StoredInfo| info.place.is_empty() && self.store.session(&info.id).is_ok();
-        let stored = stored.into_values().filter(|info| !is_live(info));
-        let mut rows: Vec<Row> = stored.map(stored_row).filter(shown).collect();
-        if let Some((time, id, place)) = &cursor {
-            rows.retain(|row| key(row) < (*time, id, Reverse(place)));
-        }
-        let behind = page.behind.as_ref().map(|(time, id)| (*time, &**id));
-        rows.extend(self.store.recent(behind, page.with_empty).map(live_row).filter(shown).take(page.most));
+        let stored = stored.into_iter().filter(|info| !is_live(info));
+        let mut rows: Vec<Row> = stored.map(stored_row).collect();
+        rows.extend(self.live_rows(&page, place.as_deref()));
         rows.sort_by(|a, b| key(b).cmp(&key(a)));
         let fitting = self.fitting(&rows, limit);
         let more = rows.len() > fitting;
         rows.truncate(fitting);
-        let next_cursor = rows.last().filter(|_| more).map(write_cursor);
+        // The list is of the moment of its first page, or of its first row, should the clock be behind that.
+        let first = rows.first().map_or(i64::MIN, |row| row.time);
+        let moment = moment.unwrap_or_else(|| self.settings.clock.gone().max(first));
+        let next_cursor = rows.last().filter(|_| more).map(|row| write_cursor(row, moment, &filters));
         let sessions = rows.into_iter().map(|row| row.info).collect();
         Ok(self.list_face(ListResult { sessions, next_cursor }))
+    }
+
+    /// Of the live sessions with an activity behind that moment, the last one before.
+    fn moved(&mut self, moment: i64) -> HashMap<String, Option<i64>> {
+        let until = |session: &Session| {
+            (session.id().as_str().to_owned(), active_until(session.history().log(), moment))
+        };
+        self.store.active_after(moment).map(until).collect()
+    }
+
+    /// The live sessions that may be on the page.
+    fn live_rows(&mut self, page: &ListPage, place: Option<&SamePlace>) -> Vec<Row> {
+        let shown = |row: &Row| {
+            (page.with_empty || !row.empty) && is_there(&row.info, place) && !page.is_new(row.info.created_at)
+        };
+        let key_of = page.behind.as_ref().map(|behind| (behind.time, &*behind.id));
+        let recent = self.store.recent(key_of, page.with_empty).map(live_row).filter(shown);
+        let mut rows: Vec<Row> = recent.take(page.most).collect();
+        for (id, active) in &page.moved {
+            let Ok(session) = self.store.session(id) else { continue };
+            let mut row = live_row(session);
+            row.time = active_at(session.header(), *active);
+            let is_behind = page.behind.as_ref().is_some_and(|behind| key(&row) < behind.key());
+            if is_behind && shown(&row) {
+                rows.push(row);
+            }
+        }
+        rows
     }
 
     /// That directory, to be compared with those of the live sessions.
@@ -137,7 +165,7 @@ fn no_list() -> Stop {
 }
 
 /// Of rows with one time and id, the session of that id comes first.
-fn key(row: &Row) -> (i64, &str, Reverse<&str>) {
+fn key(row: &Row) -> RowKey<'_> {
     (row.time, &row.info.session_id, Reverse(&row.place))
 }
 
@@ -154,18 +182,18 @@ fn live_row(session: &Session) -> Row {
 }
 
 fn stored_row(stored: StoredInfo) -> Row {
-    let mut found = match &stored.header {
-        Some(header) => row(header, &stored.facts),
-        None => Row { time: 0, place: String::new(), empty: false, info: blank(String::new()) },
-    };
+    let time = stored.time();
+    let info =
+        stored.header.as_ref().map_or_else(|| blank(String::new()), |header| row(header, &stored.facts).info);
     // The id under which it is found, whatever its header says: that one may be another session's.
-    found.info.session_id = stored.id;
-    found.place = stored.place;
-    found.info.status = stored.status;
-    found.info.reason = stored.reason;
-    // A damaged session may hold what is not seen: it is never left out as empty.
-    found.empty &= stored.status == Status::Ok;
-    found
+    let info = SessionInfo {
+        session_id: stored.id,
+        locked_by: stored.locked_by,
+        status: stored.status,
+        reason: stored.reason,
+        ..info
+    };
+    Row { time, place: stored.place, empty: false, info }
 }
 
 fn row(header: &Header, facts: &ListFacts) -> Row {
@@ -194,6 +222,7 @@ fn blank(session_id: String) -> SessionInfo {
         is_seeded: false,
         origin: None,
         live: false,
+        locked_by: None,
         status: Status::Ok,
         reason: None,
     }
@@ -227,6 +256,8 @@ fn acp_row(info: &SessionInfo) -> RawJson {
         #[serde(skip_serializing_if = "Option::is_none")]
         origin: Option<&'a str>,
         live: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        locked_by: Option<&'a LockedBy>,
         status: Status,
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
@@ -243,6 +274,7 @@ fn acp_row(info: &SessionInfo) -> RawJson {
                 is_seeded: info.is_seeded,
                 origin: info.origin.as_deref(),
                 live: info.live,
+                locked_by: info.locked_by.as_ref(),
                 status: info.status,
                 reason: info.reason.as_deref(),
             },
@@ -251,23 +283,40 @@ fn acp_row(info: &SessionInfo) -> RawJson {
     RawJson::from_text(serde_json::to_string(&row).unwrap_or_default())
 }
 
-/// The place after a row: the very key that sorts it, its last part left out where it is empty.
-fn write_cursor(row: &Row) -> String {
-    let (time, id) = (row.time, quote(&row.info.session_id));
-    let place = if row.place.is_empty() { String::new() } else { format!(",{}", quote(&row.place)) };
-    URL_SAFE_NO_PAD.encode(format!("[{time},{id}{place}]"))
+/// What a list is limited to. Its cursors are good for such a list only.
+#[derive(PartialEq)]
+struct Filters {
+    with_empty: bool,
+    cwd: Option<String>,
 }
 
-fn read_cursor(cursor: &str) -> Result<(i64, String, String), WireError> {
+/// The place after a row: the very key that sorts it, the list's moment, and what the list is limited to.
+fn write_cursor(row: &Row, moment: i64, filters: &Filters) -> String {
+    let (time, id, place) = (row.time, quote(&row.info.session_id), quote(&row.place));
+    let cwd = filters.cwd.as_deref().map_or_else(|| "null".to_owned(), quote);
+    let with_empty = filters.with_empty;
+    URL_SAFE_NO_PAD.encode(format!("[{time},{id},{moment},{place},{with_empty},{cwd}]"))
+}
+
+fn read_cursor(cursor: &str, of: &Filters) -> Result<Behind, WireError> {
     let bad = || bad_param("cursor", "cursor is none of this list's; start again without one");
     let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| bad())?;
     let text = String::from_utf8(bytes).map_err(|_| bad())?;
     let (json, _) = Json::parse(&text).map_err(|_| bad())?;
-    let mut parts = json.elements();
-    let time = parts.next().and_then(Json::as_safe_int).ok_or_else(bad)?;
-    let text =
-        |json: Json<'_>| json.as_str().and_then(|text| text.decode()).map(Cow::into_owned).ok_or_else(bad);
-    let id = parts.next().ok_or_else(bad).and_then(text)?;
-    let place = parts.next().map_or(Ok(String::new()), text)?;
-    Ok((time, id, place))
+    let text = |json: Json<'_>| json.as_str().and_then(|text| text.decode()).map(Cow::into_owned);
+    let read = || {
+        let mut parts = json.elements();
+        let (time, id) = (parts.next()?.as_safe_int()?, text(parts.next()?)?);
+        let (moment, place) = (parts.next()?.as_safe_int()?, text(parts.next()?)?);
+        let with_empty = parts.next()?.text() == "true";
+        let cwd = parts.next().filter(|cwd| cwd.kind() != Type::Null).map(text);
+        Some((Behind { time, id, place, moment }, Filters { with_empty, cwd: cwd.flatten() }))
+    };
+    match read() {
+        Some((behind, filters)) if filters == *of => Ok(behind),
+        Some(_) => {
+            Err(bad_param("cursor", "cursor is of a list with other filters; start again without one"))
+        }
+        None => Err(bad()),
+    }
 }
