@@ -119,6 +119,7 @@ impl Bench {
         self.fill("log", size, message);
         self.open("few");
         self.fill("few", 3, message);
+        self.fill("few", 1, |_| r#"{"type":"x/y","data":{},"ignorable":true}"#.to_owned());
         self.fill("few", size, |_| note().to_owned());
         self.open("turn");
         self.fill("turn", 1, |_| r#"{"type":"turn/start","data":{"turn":1}}"#.to_owned());

@@ -122,7 +122,7 @@ impl Bench {
         let page = format!(r#"{{"sessionId":"log","toSeq":{middle},"reverse":true,"limit":10}}"#);
         self.ok(meter, "events in reverse", "session/events", &page);
         for (name, of_type) in
-            [("is not there", "todo/write"), ("is rare", "user/message"), ("has no kind", "x/y")]
+            [("is not there", "todo/write"), ("is rare", "user/message"), ("has no kind and is rare", "x/y")]
         {
             let page = format!(r#"{{"sessionId":"few","types":["{of_type}"],"limit":10}}"#);
             self.ok(meter, &format!("events of a type that {name}"), "session/events", &page);
