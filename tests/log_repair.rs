@@ -5,7 +5,7 @@ mod support;
 
 use sessiond::json::Json;
 use sessiond::log::{Log, Seq, read_event};
-use sessiond::view::{Fact, Relations, closers, open_turn};
+use sessiond::view::{Reading, Relations, closers, open_turn};
 
 fn push(log: &mut Log, text: &str) {
     let (value, checks) = Json::parse(text).unwrap();
@@ -122,7 +122,7 @@ fn a_turn_without_a_number_is_closed_by_its_place() {
         let start = format!(r#"{{"type":"turn/start","seq":0,"time":10,"data":{data}}}"#);
         let mut log = log_of(&[START, end, &start, STEP]);
         let mut relations = Relations::new();
-        log.iter().for_each(|event| relations.apply(event.seq(), &Fact::of_event(event)));
+        log.iter().for_each(|event| relations.apply(event.seq(), &Reading::of_event(event).fact));
         let (followed, found) = (relations.open_turn().unwrap(), open_turn(&log).unwrap());
         assert_eq!((followed.seq, followed.number.to_string()), (found.seq, "2".to_owned()), "{data}");
         assert_eq!(found.number.to_string(), "2", "{data}");

@@ -1,11 +1,11 @@
-//! Is a payload whose members are found by the places of its form judged as one whose members are looked for by name?
+//! Is a text that is spelt as earlier ones were read, judged and kept as if it were the first of its kind?
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use proptest::prelude::*;
 
-use sessiond::json::{Checks, Json, Kin, Parts, Places, Scratch};
+use sessiond::json::{Checks, Json, Kin, Scratch};
 use sessiond::log::{Draft, Log, read_event};
-use sessiond::view::{Fact, PARTS, PARTS_OF_LINE, Surface, check_append, check_shape};
+use sessiond::view::{Reading, Surface};
 
 const TYPES: [&str; 7] = [
     "user/message",
@@ -19,7 +19,7 @@ const TYPES: [&str; 7] = [
 
 /// A value in place of one that is as it should be: mostly another good one, sometimes none, or one of another kind.
 fn instead(good: &'static [&'static str]) -> impl Strategy<Value = Option<&'static str>> {
-    const OTHERS: [&str; 12] = [
+    const OTHERS: [&str; 17] = [
         "\"\"",
         "null",
         "1",
@@ -32,6 +32,11 @@ fn instead(good: &'static [&'static str]) -> impl Strategy<Value = Option<&'stat
         "[1,2]",
         "{\"id\":1}",
         "\"é\"",
+        "1e400",
+        "-0.0",
+        "\"raw \u{2028} and \u{85}\"",
+        "\"escaped \\u2028 \\ud83d\"",
+        "12345678901234567890",
     ];
     prop_oneof![
         20 => prop::sample::select(good).prop_map(Some),
@@ -129,27 +134,27 @@ impl Choice {
     }
 }
 
-/// All that is said of a draft that would come first in a log.
-fn said(draft: &Draft<'_>, places: Option<&Places>) -> String {
-    let plan = Surface::default().plan(draft, places, &Log::new());
-    let (append, shape) = (check_append(draft, places), check_shape(draft, places));
-    format!("{append:?} {shape:?} {plan:?} {:?}", Fact::of(draft, places))
+/// All that is said of a text that would come first in a log, and the line that the log would hold.
+fn said(draft: &Draft<'_>, checks: Checks) -> String {
+    let mut log = Log::new();
+    let append = Reading::of_append(draft);
+    let plan = append.as_ref().map(|reading| Surface::default().plan(draft, reading, &Log::new()));
+    let line = checks.fault.is_none().then(|| {
+        log.push(&Draft { loose: checks.loose, line: None, ..*draft }, 5);
+        log.last().map(|event| event.line().to_owned())
+    });
+    format!("{checks:?} {plan:?} {append:?} {:?} {line:?}", Reading::of_stored(draft))
 }
 
-/// Judges texts with what the forms have told and without; how many of them were of a known form.
-fn judge(
-    parts: Parts,
-    texts: &[(String, String)],
-    draft_of: impl for<'a> Fn(&'a str, Json<'a>, Checks) -> Draft<'a>,
-) -> usize {
-    let (mut scratch, mut known) = (Scratch::looking_for(parts), 0);
+/// Holds each text, scanned behind those before it, to the same text scanned first.
+fn judge(texts: &[(String, String)], draft_of: impl for<'a> Fn(&'a str, Json<'a>, Checks) -> Draft<'a>) {
+    let mut scratch = Scratch::default();
     for (kind, text) in texts {
         let Ok((value, checks)) = scratch.scan_alike(text, Kin::named(kind)) else { panic!("{text}") };
-        let draft = draft_of(kind, value, checks);
-        assert_eq!(said(&draft, checks.places.as_ref()), said(&draft, None), "{kind} {text}");
-        known += usize::from(checks.places.is_some());
+        let behind = said(&draft_of(kind, value, checks), checks);
+        let (value, checks) = Json::parse(text).unwrap();
+        assert_eq!(behind, said(&draft_of(kind, value, checks), checks), "{kind} {text}");
     }
-    known
 }
 
 fn payload_draft<'a>(kind: &'a str, data: Json<'a>, _: Checks) -> Draft<'a> {
@@ -167,20 +172,20 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn places_change_no_judgement(
+    fn earlier_texts_change_no_judgement(
         choices in prop::collection::vec((prop::sample::select(&TYPES[..]), choice()), 1..80),
     ) {
         let payloads: Vec<(String, String)> = choices
             .iter()
             .map(|(kind, choice)| (format!("\"{kind}\""), choice.payload(kind)))
             .collect();
-        judge(PARTS, &payloads, payload_draft);
+        judge(&payloads, payload_draft);
         let lines: Vec<(String, String)> = payloads
             .iter()
             .enumerate()
             .map(|(seq, (kind, data))| (kind.clone(), format!("{{\"type\":{kind},\"seq\":{seq},\"time\":5,\"data\":{data},\"surfaceOp\":\"append\"}}")))
             .collect();
-        judge(PARTS_OF_LINE, &lines, line_draft);
+        judge(&lines, line_draft);
     }
 }
 
@@ -201,10 +206,10 @@ fn texts_of_a_form_are_judged_each_by_itself() {
         ("m6", "", ""),
     ];
     let texts = texts.map(|(id, call, block)| ("\"tool/result\"".to_owned(), message(id, call, block)));
-    assert_eq!(judge(PARTS, &texts, payload_draft), 4, "all but the first two are of a known form");
+    judge(&texts, payload_draft);
     let classes = texts.each_ref().map(|(kind, text)| {
         let (data, checks) = Json::parse(text).unwrap();
-        check_append(&payload_draft(kind, data, checks), None).err().map(|error| error.class())
+        Reading::of_append(&payload_draft(kind, data, checks)).err().map(|error| error.class())
     });
     let expected =
         [None, None, None, Some("MESSAGE_NO_ID"), Some("MESSAGE_TOOL_CALL_ID"), Some("MESSAGE_TOOL_SOURCE")];
@@ -226,6 +231,6 @@ fn what_a_judgement_asks_for_is_judged_in_each_text() {
             let data = format!("{{\"turn\":1,\"step\":1,\"message\":{message}}}");
             ("\"assistant/message\"".to_owned(), data)
         });
-        assert_eq!(judge(PARTS, &texts, payload_draft), 1, "{case:?}");
+        judge(&texts, payload_draft);
     }
 }

@@ -6,13 +6,13 @@ mod view_support;
 
 use proptest::prelude::*;
 use sessiond::log::{Log, Offset};
-use sessiond::view::{Fact, Relations};
+use sessiond::view::{Reading, Relations};
 use view_support::{log_of, ops, seq, texts, with_draft};
 
 fn fold(log: &Log) -> Relations {
     let mut relations = Relations::new();
     for event in log.iter() {
-        relations.apply(event.seq(), &Fact::of_event(event));
+        relations.apply(event.seq(), &Reading::of_event(event).fact);
     }
     relations
 }
@@ -182,7 +182,9 @@ proptest! {
                 _ => format!(r#"{{"callId":"{id}","turn":{turn}.0,"x":[1,{{}}],"step":{step}e0}}"#),
             };
             with_draft(kind, &data, Some(r#""append""#), |draft, _| {
-                let fact = Fact::of(&draft, None);
+                let mut alone = Log::new();
+                alone.push(&draft, 0);
+                let fact = Reading::of_event(alone.last().unwrap()).fact;
                 let fits = state.check(&fact).is_ok();
                 assert_eq!(fits, model.take(kind, turn, step, id), "{kind} {data}");
                 if fits {

@@ -6,7 +6,7 @@ mod view_support;
 
 use sessiond::json::Json;
 use sessiond::log::read_event;
-use sessiond::view::{check_append, check_shape, message_id_missing, minted_id, same_data};
+use sessiond::view::{Reading, message_id_missing, minted_id, same_data};
 use view_support::{expected_classes, log_of, ops, seq, text, with_draft};
 
 /// The classes that the shape check is the judge of.
@@ -15,7 +15,7 @@ fn is_shape(class: &str) -> bool {
 }
 
 fn append_class(kind: &str, data: &str) -> Option<&'static str> {
-    with_draft(kind, data, None, |draft, _| check_append(&draft, None).err().map(|error| error.class()))
+    with_draft(kind, data, None, |draft, _| Reading::of_append(&draft).err().map(|error| error.class()))
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn stored_turn_ends_and_messages_are_held_to_the_same_rules() {
         for line in stored.lines().skip(1) {
             let Ok((value, checks)) = Json::parse(line) else { continue };
             let Ok((_, _, draft)) = read_event(value, checks.loose) else { continue };
-            found.extend(check_shape(&draft, None).err().map(|error| (error.class(), draft.kind)));
+            found.extend(Reading::of_stored(&draft).err().map(|error| (error.class(), draft.kind)));
         }
         let classes = expected_classes(&op);
         // Upstream upgrades legacy shapes before it checks; this check sees them as they lie there.
@@ -103,7 +103,7 @@ fn shapes_of_other_times_are_refused() {
 #[test]
 fn a_refusal_says_where() {
     let pointer = |kind, data| {
-        with_draft(kind, data, None, |draft, _| check_shape(&draft, None).unwrap_err().pointer())
+        with_draft(kind, data, None, |draft, _| Reading::of_stored(&draft).unwrap_err().pointer())
     };
     let wrong = r#"{"message":{"id":"a","role":"assistant","source":5,"content":[]}}"#;
     assert_eq!(pointer("assistant/message", wrong), "/data/message/source");
@@ -111,7 +111,7 @@ fn a_refusal_says_where() {
     assert_eq!(pointer("tool/result", "{}"), "/data/message");
     assert_eq!(pointer("mode/set", "{}"), "/type");
     let message =
-        with_draft("tool/result", "{}", None, |draft, _| check_shape(&draft, None).unwrap_err().to_string());
+        with_draft("tool/result", "{}", None, |draft, _| Reading::of_stored(&draft).unwrap_err().to_string());
     assert_eq!(message, "the event needs a message object with id, role, content and source in data.message");
 }
 

@@ -13,7 +13,7 @@ use super::fs::{File, ReadAt};
 use super::paths::Encoding;
 use super::read_plain::read_plain;
 use super::read_zstd::read_zstd;
-use crate::json::{Checks, Json, Parts};
+use crate::json::{Checks, Json};
 use crate::log::{Draft, Event, Header, Offset, Seq};
 
 /// How much one record may hold.
@@ -52,8 +52,7 @@ pub struct StoredEvent<'a> {
     pub time: i64,
     /// The rest, in today's shape.
     pub draft: &'a Draft<'a>,
-    /// What the scanner said, counted as for a whole event: there is no fault, and depth counts the envelope; the places
-    /// are of [`Sink::parts`].
+    /// What the scanner said, counted as for a whole event: there is no fault, and depth counts the envelope.
     pub checks: Checks,
     /// The row that it comes from, as it stands in the log.
     pub row: Json<'a>,
@@ -72,11 +71,6 @@ pub trait Sink {
     fn header(&mut self, header: &Header, inherited: Offset) -> Result<(), Refused> {
         let _ = (header, inherited);
         Ok(())
-    }
-
-    /// What the scan is to look for in the lines of events.
-    fn parts(&self) -> Parts {
-        Parts::default()
     }
 
     /// Validates and takes the next event.

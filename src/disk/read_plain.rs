@@ -15,7 +15,7 @@ pub(super) fn read_plain(
     sink: &mut dyn Sink,
 ) -> Result<Scan, ReadError> {
     let header = read_header_line(source, len, limits.max_line)?;
-    let scratch = Scratch::looking_for(sink.parts());
+    let scratch = Scratch::default();
     let mut rows = rows::open(&header, sink)?;
     let base = header.len() as u64 + 1;
     let mut next = Next::End(base);

@@ -7,9 +7,7 @@
 
 use super::compact::has_separator;
 use super::outline::{Entry, Outline};
-use super::places::{Parts, Places};
 use super::scan::{Checks, SPREAD, lossy_number};
-use super::text::Json;
 use super::token::Cursor;
 
 /// Most values of a text that may differ: a bit of a word for each.
@@ -59,8 +57,6 @@ const WAYS: usize = 4;
 #[derive(Default)]
 pub(super) struct Forms {
     sets: Vec<Set>,
-    /// What is looked for in texts.
-    parts: Parts,
 }
 
 #[derive(Default)]
@@ -76,10 +72,6 @@ struct Set {
 }
 
 impl Forms {
-    pub(super) fn looking_for(parts: Parts) -> Self {
-        Self { sets: Vec::new(), parts }
-    }
-
     /// Takes a text of a known form from the front of a longer one: notes its values behind what is noted, and says where it
     /// ends.
     #[inline]
@@ -98,7 +90,7 @@ impl Forms {
                 self.sets.resize_with(SETS, Set::default);
             }
             if let Some(set) = self.sets.get_mut(kin.set()) {
-                set.learn(kin, text, outline, checks.depth, &self.parts);
+                set.learn(kin, text, outline, checks.depth);
             }
         }
     }
@@ -136,7 +128,7 @@ impl Set {
         self.kins.iter().zip(&mut self.forms).filter(move |(own, _)| **own == Some(kin)).map(|(_, form)| form)
     }
 
-    fn learn(&mut self, kin: Kin, text: &str, outline: &[Entry], depth: u32, parts: &Parts) {
+    fn learn(&mut self, kin: Kin, text: &str, outline: &[Entry], depth: u32) {
         if self.is_resting() {
             return;
         }
@@ -144,7 +136,7 @@ impl Set {
             self.of(kin).find_map(|form| form.differing(text, outline).map(|differs| (form, differs)));
         if let Some((form, differs)) = alike {
             if differs.count_ones() as usize <= MAX_VARYING {
-                *form = Form::new(text, outline, differs, depth, parts);
+                *form = Form::new(text, outline, differs, depth);
             }
             return;
         }
@@ -154,7 +146,7 @@ impl Set {
             self.next = (self.next + 1) % WAYS;
         }
         if let (Some(own), Some(form)) = (self.kins.get_mut(self.next), self.forms.get_mut(self.next)) {
-            (*own, *form) = (Some(kin), Form::new(text, outline, 0, depth, parts));
+            (*own, *form) = (Some(kin), Form::new(text, outline, 0, depth));
             self.next = (self.next + 1) % WAYS;
         }
     }
@@ -169,7 +161,7 @@ struct Form {
     varying: Vec<Varying>,
     /// The ends of varying values and of what they are in.
     ends: Vec<End>,
-    /// What the scanner has said, and where the parts stand that are looked for.
+    /// What the scanner has said.
     checks: Checks,
     /// Some text was of this form, since a new one was looked a place for.
     is_of_use: bool,
@@ -198,7 +190,7 @@ struct End {
 
 impl Form {
     /// The form of a text in which values differ, a bit for each.
-    fn new(text: &str, outline: &[Entry], differs: u64, depth: u32, parts: &Parts) -> Self {
+    fn new(text: &str, outline: &[Entry], differs: u64, depth: u32) -> Self {
         let (mut entries, mut varying) = (outline.to_vec(), Vec::<Varying>::new());
         let count = entries.len();
         for (at, entry) in entries.iter_mut().enumerate().filter(|(at, _)| differs >> at & 1 != 0) {
@@ -214,8 +206,7 @@ impl Form {
             (before < behind).then_some(End { at, end: entry.end, behind })
         });
         let ends = ends.collect();
-        let places = Json::outlined(text, outline).and_then(|value| Places::find(value, differs, parts));
-        let checks = Checks { depth, places, ..Checks::default() };
+        let checks = Checks { depth, ..Checks::default() };
         Self { text: text.to_owned(), entries, varying, ends, checks, is_of_use: false }
     }
 
@@ -308,11 +299,11 @@ mod tests {
     use super::super::{Json, Scratch};
     use super::*;
 
-    /// All that a scan says of a text, but for what only a form can know.
+    /// All that a scan says of a text.
     fn said(scanned: Option<(Json<'_>, Checks)>) -> Option<(String, Checks, Vec<[u32; 5]>)> {
         scanned.map(|(value, checks)| {
             let entries = value.outline().iter().map(Entry::numbers).collect();
-            (value.text().to_owned(), Checks { places: None, ..checks }, entries)
+            (value.text().to_owned(), checks, entries)
         })
     }
 

@@ -10,7 +10,6 @@ use super::fault::{FaultAt, FaultKind, SyntaxError};
 use super::form::{Forms, Kin};
 use super::nesting::{ARRAY, FAR, Frame, Nesting, OUTSIDE};
 use super::outline::{Entry, Escapes, KeySpan, Outline};
-use super::places::{Parts, Places};
 use super::string::JsonStr;
 use super::text::Json;
 use super::token::{Cursor, Refused, print};
@@ -25,8 +24,6 @@ pub struct Checks {
     pub loose: bool,
     /// Nesting: 1 for a scalar or a flat container.
     pub depth: u32,
-    /// Where the parts stand that are [looked for](Scratch::looking_for), if the text is of a known form.
-    pub places: Option<Places>,
 }
 
 /// Buffers that scans reuse, so that a scan allocates nothing in the steady state.
@@ -41,11 +38,6 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Buffers for texts of which these parts are asked for.
-    pub fn looking_for(parts: Parts) -> Self {
-        Self { forms: Forms::looking_for(parts), ..Self::default() }
-    }
-
     /// Gives back memory that one extreme text has claimed.
     pub fn trim(&mut self) {
         const KEEP: usize = 1 << 14;
@@ -189,7 +181,7 @@ impl<'a, 's> Scanner<'a, 's> {
     /// What was found in the text of a value, whose end the cursor stands at.
     fn checks(&self, end: &Cursor<'_>, text: &str) -> Checks {
         let loose = end.spaced || (!end.is_ascii() && has_separator(text));
-        Checks { fault: self.fault, loose, depth: self.depth, places: None }
+        Checks { fault: self.fault, loose, depth: self.depth }
     }
 
     /// Takes a value with all that is in it. The cursor is the caller's own, so that it stays in registers.

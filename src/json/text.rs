@@ -1,5 +1,7 @@
 //! Verified JSON text, walked by position.
 
+use std::fmt;
+
 use super::digits::value_of;
 use super::fault::SyntaxError;
 use super::outline::Entry;
@@ -26,11 +28,18 @@ pub enum Type {
 /// One verified JSON value: a view of text that the scanner has passed.
 ///
 /// There may be white space between tokens; there is none before or after the value.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Json<'a> {
     text: &'a str,
     /// Its own entry and those of the values inside it, where a scan has noted them; else the text is walked.
     outline: &'a [Entry],
+}
+
+impl fmt::Debug for Json<'_> {
+    /// The text alone: where its members stand follows from it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Json").field(&self.text).finish()
+    }
 }
 
 impl<'a> Json<'a> {
@@ -97,22 +106,6 @@ impl<'a> Json<'a> {
     #[inline]
     pub(super) fn part(self, entry: &Entry, outline: &'a [Entry]) -> Json<'a> {
         Json { text: self.between(entry.start, entry.end), outline }
-    }
-
-    /// The value inside this one that so many noted values come before; this one is the first itself, and is not given.
-    #[inline(always)]
-    pub(super) fn value_at(self, place: usize) -> Option<Json<'a>> {
-        let ([own, ..], true) = (self.outline, place > 0) else { return None };
-        let entry = self.outline.get(place)?;
-        let outline = self.outline.get(place..place + 1 + entry.inside())?;
-        let place = |place: u32| place.wrapping_sub(own.start) as usize;
-        Some(Json { text: self.text.get(place(entry.start)..place(entry.end))?, outline })
-    }
-
-    /// How many noted values come before one that is inside this one.
-    pub(super) fn place_of(self, value: Json<'_>) -> Option<usize> {
-        let start = value.outline.first()?.start;
-        self.outline.binary_search_by(|entry| entry.start.cmp(&start)).ok()
     }
 
     /// Checks a whole text: one JSON value with nothing but white space around it.

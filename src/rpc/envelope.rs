@@ -36,7 +36,7 @@ impl<'a> Request<'a> {
         const AROUND: u32 = 2;
         let depth = self.line.depth.saturating_sub(AROUND).max(1);
         if self.line.fault.is_none() && depth <= max_depth {
-            return Checks { depth, places: None, ..self.line };
+            return Checks { depth, ..self.line };
         }
         Json::parse(value.text()).map(|(_, checks)| checks).unwrap_or_default()
     }

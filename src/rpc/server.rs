@@ -22,7 +22,6 @@ use super::usual;
 use super::waiting::{Queue, RequestId, Undo, Waiting, Waits};
 use crate::json::{Json, Scratch};
 use crate::log::{SessionId, did_you_mean, nearest};
-use crate::view::PARTS;
 
 /// A line beyond this may have grown the scan's buffers a lot.
 const LONG: usize = 1 << 16;
@@ -214,7 +213,7 @@ impl Server {
     }
 
     fn take_line(&mut self, text: &str, from: From) {
-        let mut scratch = self.scratch.take().unwrap_or_else(|| Box::new(Scratch::looking_for(PARTS)));
+        let mut scratch = self.scratch.take().unwrap_or_else(|| Box::default());
         if !(matches!(from, From::Client) && self.append_as_usual(text, &mut scratch)) {
             self.read_line(text, &mut scratch, from);
         }

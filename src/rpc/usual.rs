@@ -11,7 +11,7 @@ use crate::session::{Append, Candidate, Expect};
 const APPEND: Json<'static> = Json::from_verified("\"append\"");
 const TRUE: Json<'static> = Json::from_verified("true");
 /// As plain as a value can be.
-const PLAIN: Checks = Checks { fault: None, loose: false, depth: 0, places: None };
+const PLAIN: Checks = Checks { fault: None, loose: false, depth: 0 };
 
 /// Reads a `session/append` that waits for nothing, and gives it to `carry_out`: the request's id, a JSON text in ASCII,
 /// the place, and the event, which is lossless. None for a line that is spelt in another way, or that is not as it should be.

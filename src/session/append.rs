@@ -3,9 +3,9 @@
 use super::history::{Admission, Limits, Relate, Vocabulary};
 use super::refusal::Refusal;
 use super::session::{Invariants, Moment, Session};
-use crate::json::{Checks, FaultAt, Json, JsonStr, Places, fit_pointer, pointer_at, write_compact};
+use crate::json::{Checks, FaultAt, Json, JsonStr, fit_pointer, pointer_at, write_compact};
 use crate::log::{Draft, EnvelopeError, Event, Kind, Offset, Seq};
-use crate::view::{check_marker, check_shape, message_id_missing, minted_id, same_data};
+use crate::view::{Reading, check_marker, message_id_missing, minted_id, same_data};
 
 /// An event that somebody wants in the log: verified JSON, nothing of its meaning checked yet.
 #[derive(Clone, Debug)]
@@ -14,8 +14,6 @@ pub struct Candidate<'a> {
     /// The first lossy place. It is rare, and candidates are moved often.
     fault: Option<Box<Lossy<'a>>>,
     pub(super) depth: u32,
-    /// Where what is asked for stands in the payload, if its scan has said.
-    pub(super) places: Option<Places>,
     /// Whether `ignorable`, if it was given, is `true`: nothing else will do.
     pub(super) ignorable: Option<bool>,
     /// It closes a turn, and is bounded by what it repeats of the log instead of by the limits.
@@ -48,7 +46,7 @@ impl<'a> Candidate<'a> {
     pub fn new(type_text: JsonStr<'a>, data: Json<'a>, checks: Checks) -> Self {
         let draft = Draft { loose: checks.loose, ..Draft::new(type_text, data) };
         let fault = Lossy::of("/data", data, checks);
-        Self { draft, fault, depth: checks.depth, places: checks.places, ignorable: None, closes: false }
+        Self { draft, fault, depth: checks.depth, ignorable: None, closes: false }
     }
 
     /// Gives it a surface marker.
@@ -76,19 +74,12 @@ impl<'a> Candidate<'a> {
     pub fn stored(draft: Draft<'a>, line: Json<'a>, checks: Checks) -> Self {
         // The envelope is one level around the payload.
         let depth = checks.depth.saturating_sub(1).max(1);
-        Self {
-            draft,
-            fault: Lossy::of("", line, checks),
-            depth,
-            places: checks.places,
-            ignorable: None,
-            closes: false,
-        }
+        Self { draft, fault: Lossy::of("", line, checks), depth, ignorable: None, closes: false }
     }
 
     /// An event with which this program closes a turn.
     pub(super) fn closer(draft: Draft<'a>) -> Self {
-        Self { draft, fault: None, depth: 1, places: None, ignorable: None, closes: true }
+        Self { draft, fault: None, depth: 1, ignorable: None, closes: true }
     }
 
     /// A whole event whose envelope is not read yet: good for [`Self::check_lossless`] alone.
@@ -201,7 +192,7 @@ impl Rules<'_> {
             return Err(Refusal::limit("maxDepth", u64::from(limits.max_depth)));
         }
         candidate.check_ignorable()?;
-        check_shape(draft, candidate.places.as_ref())?;
+        Reading::of_stored(draft)?;
         match self.vocabulary.admission(candidate) {
             Admission::AsIs | Admission::MarkIgnorable => {}
             Admission::RowTag => return Err(Refusal::row_tag(draft.type_text)),

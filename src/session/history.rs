@@ -9,7 +9,7 @@ use super::append::{Candidate, Rules};
 use super::refusal::Refusal;
 use crate::json::Json;
 use crate::log::{Draft, Kind, Log, Offset, Seq, is_row_tag};
-use crate::view::{Closers, Fact, View, Watch, check_append, check_shape, closers};
+use crate::view::{Closers, Reading, View, Watch, closers};
 
 /// What an event may be and how large (PROTOCOL 6).
 #[derive(Clone, Copy, Debug)]
@@ -142,12 +142,12 @@ impl History {
             return Err(Refusal::limit("maxDepth", u64::from(limits.max_depth)));
         }
         candidate.check_ignorable()?;
-        let (draft, places) = (&candidate.draft, candidate.places.as_ref());
-        let gap = match mint {
-            Some(_) => check_append(draft, places),
-            None => check_shape(draft, places).map(|()| None),
+        let draft = &candidate.draft;
+        let reading = match mint {
+            Some(_) => Reading::of_append(draft),
+            None => Reading::of_stored(draft),
         };
-        let gap = gap.map_err(Refusal::of)?;
+        let reading = reading.map_err(Refusal::of)?;
         // A draft is large: it is copied only where the log gets another.
         let marked;
         let draft = match vocabulary.admission(candidate) {
@@ -159,13 +159,12 @@ impl History {
             Admission::RowTag => return Err(Refusal::row_tag(draft.type_text)),
             Admission::Unknown => return Err(Refusal::unknown_type(draft.type_text)),
         };
-        let effect = self.view.surface.plan(draft, places, &self.log).map_err(Refusal::of)?;
-        let fact = Fact::of(draft, places);
+        let effect = self.view.surface.plan(draft, &reading, &self.log).map_err(Refusal::of)?;
         if relate == Relate::Enforce {
-            self.view.relations.check(&fact).map_err(Refusal::of)?;
+            self.view.relations.check(&reading.fact).map_err(Refusal::of)?;
         }
-        let id = gap.and(mint).map(|mint| mint());
-        let identified = gap.zip(id.as_deref()).map(|(gap, id)| gap.splice(draft.data.text(), id));
+        let id = reading.id_gap.and(mint).map(|mint| mint());
+        let identified = reading.id_gap.zip(id.as_deref()).map(|(gap, id)| gap.splice(draft.data.text(), id));
         let with_id;
         let draft = match &identified {
             None => draft,
@@ -192,7 +191,7 @@ impl History {
             debug_assert!(self.checkpoints.last().is_none_or(|(offset, _)| *offset <= seq.before()));
             self.checkpoints.push_back((seq.before(), Arc::new(self.view.clone())));
         }
-        self.view.apply(event, effect, &fact);
+        self.view.apply(event, effect, &reading.fact);
         Ok((seq, id))
     }
 

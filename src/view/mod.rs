@@ -5,12 +5,11 @@
 
 mod activity;
 mod calls;
-mod fact;
 mod mended;
 mod message_id;
 mod nodes;
 mod pairing;
-mod payload;
+mod reading;
 mod relations;
 mod repair;
 mod request;
@@ -21,17 +20,17 @@ mod view;
 mod warnings;
 
 pub use activity::Activity;
-pub use fact::{Fact, Mark};
 pub use mended::{Mended, Repair, RepairKind, mend_messages};
 pub use message_id::{
     IdGap, MINTED_PREFIX, holds_message, message_id, message_id_missing, minted_id, same_data,
 };
+pub use reading::{Reading, TurnFact, TurnNumber, message_of};
 pub use relations::{Broken, Open, RelationError, Relations};
 pub use repair::{Closer, Closers, closers, open_turn};
 pub use request::{
     Reason, RequestState, canonical, context_text, equal_headers, header_reason, header_text, next_reason,
 };
-pub use shape::{MessageAt, PARTS, PARTS_OF_LINE, RETIRED, ShapeError, check_append, check_shape};
-pub use surface::{Effect, Surface, SurfaceError, check_marker, message_of};
+pub use shape::{MessageAt, RETIRED, ShapeError};
+pub use surface::{Effect, Surface, SurfaceError, check_marker};
 pub use view::View;
 pub use warnings::Watch;

@@ -13,7 +13,7 @@ pub(super) struct Node {
     pub(super) place: Seq,
     pub(super) seq: Seq,
     /// It gives a message.
-    pub(super) speaks: bool,
+    pub(super) yields_message: bool,
 }
 
 /// A run of nodes.
@@ -25,12 +25,12 @@ struct Block {
 
 impl Block {
     fn of(nodes: Vec<Node>) -> Self {
-        let messages = nodes.iter().filter(|node| node.speaks).count();
+        let messages = nodes.iter().filter(|node| node.yields_message).count();
         Self { nodes, messages }
     }
 
     fn push(&mut self, node: Node) {
-        self.messages += usize::from(node.speaks);
+        self.messages += usize::from(node.yields_message);
         self.nodes.push(node);
     }
 
@@ -103,7 +103,7 @@ impl Nodes {
         let (start, skip) = self.block_of_message(index);
         let sealed = start.into_iter().flat_map(|start| self.blocks.range(start..));
         let nodes = sealed.flat_map(|(_, block)| block.nodes.iter()).chain(&self.last.nodes);
-        nodes.copied().filter(|node| node.speaks).skip(skip)
+        nodes.copied().filter(|node| node.yields_message).skip(skip)
     }
 
     /// The sealed block of a message, none for the last block, and the messages before it there.
@@ -154,7 +154,7 @@ impl Nodes {
             self.seal();
         }
         self.len += 1;
-        self.messages += usize::from(node.speaks);
+        self.messages += usize::from(node.yields_message);
         self.last.push(node);
     }
 

@@ -1,13 +1,13 @@
 //! The relations between turns, steps, calls and results (FORMAT 10).
 //!
-//! [`Relations`] judges a [`Fact`] before the commit and moves on with it after. A log that breaks the
+//! [`Relations`] judges a [`TurnFact`] before the commit and moves on with it after. A log that breaks the
 //! relations is followed all the same: its first break is kept and markers then count as crash repair
 //! counts them (FORMAT 12).
 
 use std::sync::Arc;
 
 use super::calls::Calls;
-use super::fact::{Fact, Mark};
+use super::reading::{TurnFact, TurnNumber};
 use crate::log::{Kind, Offset, Seq};
 
 /// Why an event does not fit what is open (FORMAT 10; INV_SEQ cannot happen here).
@@ -15,33 +15,39 @@ use crate::log::{Kind, Offset, Seq};
 pub enum RelationError {
     /// INV_TURN_ALREADY_OPEN
     #[error("turn/start while turn {0} is open; append its turn/end first")]
-    TurnAlreadyOpen(Mark),
+    TurnAlreadyOpen(TurnNumber),
     /// INV_TURN_NUMBER
     #[error("turn/start must name turn {expected}{}", instead(*.got))]
     #[allow(missing_docs)]
-    TurnNumber { expected: f64, got: Mark },
+    TurnNumber { expected: f64, got: TurnNumber },
     /// INV_TURN_END_MISMATCH
     #[error("turn/end names turn {got}, but the open turn is {open}")]
     #[allow(missing_docs)]
-    TurnEndMismatch { open: Mark, got: Mark },
+    TurnEndMismatch { open: TurnNumber, got: TurnNumber },
     /// INV_TURN_END_STEP_OPEN
     #[error("turn/end while step {0} is open; append its step/end first")]
-    TurnEndStepOpen(Mark),
+    TurnEndStepOpen(TurnNumber),
     /// INV_STEP_WRONG_TURN
     #[error("step/start names {}, but the open turn is {open}", named("turn", *.got))]
     #[allow(missing_docs)]
-    StepWrongTurn { open: Mark, got: Mark },
+    StepWrongTurn { open: TurnNumber, got: TurnNumber },
     /// INV_STEP_ALREADY_OPEN
     #[error("step/start while step {0} is open; append its step/end first")]
-    StepAlreadyOpen(Mark),
+    StepAlreadyOpen(TurnNumber),
     /// INV_STEP_NUMBER
     #[error("step/start must name step {expected}{}", instead(*.got))]
     #[allow(missing_docs)]
-    StepNumber { expected: f64, got: Mark },
+    StepNumber { expected: f64, got: TurnNumber },
     /// INV_NOT_IN_OPEN_STEP
     #[error("{what} names {}, {}, but open are turn {open_turn}, step {open_step}", named("turn", *.turn), named("step", *.step))]
     #[allow(missing_docs)]
-    NotInOpenStep { what: &'static str, turn: Mark, step: Mark, open_turn: Mark, open_step: Mark },
+    NotInOpenStep {
+        what: &'static str,
+        turn: TurnNumber,
+        step: TurnNumber,
+        open_turn: TurnNumber,
+        open_step: TurnNumber,
+    },
     /// INV_RESULT_WITHOUT_CALL
     #[error("tool/result for the call {0:?}, which this step has not started; append its tool/call first")]
     ResultWithoutCall(String),
@@ -54,20 +60,20 @@ pub enum RelationError {
 }
 
 /// What was given instead of a number that is due.
-fn instead(got: Mark) -> String {
+fn instead(got: TurnNumber) -> String {
     match got {
-        Mark::Number(_) | Mark::Null => format!(", not {got}"),
-        Mark::Missing => ", and names none".to_owned(),
-        Mark::Other(_) => format!(" as a number, not as {}", got.as_given()),
+        TurnNumber::Number(_) | TurnNumber::Null => format!(", not {got}"),
+        TurnNumber::Missing => ", and names none".to_owned(),
+        TurnNumber::Other(_) => format!(" as a number, not as {}", got.as_given()),
     }
 }
 
 /// What was given of a turn or step.
-fn named(what: &str, got: Mark) -> String {
+fn named(what: &str, got: TurnNumber) -> String {
     match got {
-        Mark::Number(_) | Mark::Null => format!("{what} {got}"),
-        Mark::Missing => format!("no {what}"),
-        Mark::Other(_) => format!("a {what} that is {}", got.as_given()),
+        TurnNumber::Number(_) | TurnNumber::Null => format!("{what} {got}"),
+        TurnNumber::Missing => format!("no {what}"),
+        TurnNumber::Other(_) => format!("a {what} that is {}", got.as_given()),
     }
 }
 
@@ -96,7 +102,7 @@ pub struct Open {
     /// Its start event.
     pub seq: Seq,
     /// Its number; prints as JSON text. A turn has one that its `turn/end` may name, whatever its start says.
-    pub number: Mark,
+    pub number: TurnNumber,
 }
 
 /// The first event of a log that broke a relation.
@@ -111,8 +117,8 @@ pub struct Broken {
 /// The state of one log's relations, advanced event by event. Clones share what is large.
 #[derive(Clone, Debug)]
 pub struct Relations {
-    open_turn: Mark,
-    open_step: Mark,
+    open_turn: TurnNumber,
+    open_step: TurnNumber,
     next_turn: f64,
     next_step: f64,
     /// The latest turn marker, if it is a `turn/start`.
@@ -126,8 +132,8 @@ pub struct Relations {
 impl Default for Relations {
     fn default() -> Self {
         Self {
-            open_turn: Mark::Null,
-            open_step: Mark::Null,
+            open_turn: TurnNumber::Null,
+            open_step: TurnNumber::Null,
             next_turn: 1.0,
             next_step: 1.0,
             turn_start: None,
@@ -146,8 +152,8 @@ impl Relations {
     }
 
     /// Whether an event may come next (FORMAT 10).
-    pub fn check(&self, fact: &Fact<'_>) -> Result<(), RelationError> {
-        let Fact { turn, step, .. } = *fact;
+    pub fn check(&self, fact: &TurnFact<'_>) -> Result<(), RelationError> {
+        let TurnFact { turn, step, .. } = *fact;
         let (open_turn, open_step) = (self.open_turn, self.open_step);
         let in_step = |what| {
             if turn.is(open_turn) && step.is(open_step) {
@@ -158,7 +164,7 @@ impl Relations {
         let in_turn = |error| if open_turn.is_open() { Ok(()) } else { Err(error) };
         match fact.kind {
             Kind::TurnStart if open_turn.is_open() => Err(RelationError::TurnAlreadyOpen(open_turn)),
-            Kind::TurnStart if !turn.is(Mark::Number(self.next_turn)) => {
+            Kind::TurnStart if !turn.is(TurnNumber::Number(self.next_turn)) => {
                 Err(RelationError::TurnNumber { expected: self.next_turn, got: turn })
             }
             Kind::TurnEnd if !turn.is(open_turn) => {
@@ -169,7 +175,7 @@ impl Relations {
                 Err(RelationError::StepWrongTurn { open: open_turn, got: turn })
             }
             Kind::StepStart if open_step.is_open() => Err(RelationError::StepAlreadyOpen(open_step)),
-            Kind::StepStart if !step.is(Mark::Number(self.next_step)) => {
+            Kind::StepStart if !step.is(TurnNumber::Number(self.next_step)) => {
                 Err(RelationError::StepNumber { expected: self.next_step, got: step })
             }
             Kind::StepEnd => in_step("step/end"),
@@ -189,7 +195,7 @@ impl Relations {
     }
 
     /// Moves on with a committed event, whether or not it fits; the first that does not is kept.
-    pub fn apply(&mut self, seq: Seq, fact: &Fact<'_>) {
+    pub fn apply(&mut self, seq: Seq, fact: &TurnFact<'_>) {
         if self.broken.is_none()
             && let Err(error) = self.check(fact)
         {
@@ -206,7 +212,7 @@ impl Relations {
             Kind::TurnEnd => {
                 self.turn_start = None;
                 self.last_turn_end = Some(seq);
-                self.open_turn = Mark::Null;
+                self.open_turn = TurnNumber::Null;
                 self.next_turn += 1.0;
                 self.drop_step_if_broken();
             }
@@ -215,7 +221,7 @@ impl Relations {
                 self.open_step = fact.step;
             }
             Kind::StepEnd => {
-                self.open_step = Mark::Null;
+                self.open_step = TurnNumber::Null;
                 self.next_step += 1.0;
                 self.calls.end_step();
             }
@@ -227,7 +233,7 @@ impl Relations {
 
     fn drop_step_if_broken(&mut self) {
         if self.broken.is_some() {
-            self.open_step = Mark::Null;
+            self.open_step = TurnNumber::Null;
         }
     }
 
@@ -269,7 +275,7 @@ impl Relations {
 }
 
 /// Told apart so that only a refusal allocates; messages hold little of a payload (PROTOCOL 5).
-fn without_call(fact: &Fact<'_>) -> RelationError {
+fn without_call(fact: &TurnFact<'_>) -> RelationError {
     let id = fact.call.map(|id| id.lossy().chars().take(60).collect());
     RelationError::ResultWithoutCall(id.unwrap_or_default())
 }

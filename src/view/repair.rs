@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::fact::Fact;
+use super::reading::Reading;
 use super::relations::Open;
 use crate::json::{Json, JsonStr, JsonText, MAX_SAFE_INTEGER, Type};
 use crate::log::{Draft, Event, Kind, Log, Offset, Seq};
@@ -83,7 +83,8 @@ impl Closer {
 pub fn open_turn(log: &Log) -> Option<Open> {
     let last = log.iter().rev().find(|event| matches!(event.kind(), Kind::TurnStart | Kind::TurnEnd))?;
     let ended = || log.iter().filter(|event| event.kind() == Kind::TurnEnd).count() as f64;
-    let open = |start| Open { seq: last.seq(), number: Fact::of_event(start).turn.turn_number(ended()) };
+    let open =
+        |start| Open { seq: last.seq(), number: Reading::of_event(start).fact.turn.turn_number(ended()) };
     (last.kind() == Kind::TurnStart).then(|| open(last))
 }
 

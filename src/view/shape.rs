@@ -4,14 +4,9 @@
 //! the same rules, so what it accepts, every later load accepts (PROTOCOL 3 and 9). Each object is
 //! walked once and an accepted event allocates nothing.
 
-use std::cell::Cell;
-
 use super::message_id::IdGap;
-use super::payload::{
-    Asked, BLOCK, ID_ROLE_SOURCE_CONTENT, LIST, PROVIDER_MODEL, Payload, Placed, SOURCE_CALL, SOURCE_KIND,
-    Sought, TRIGGER, is_sound, message_bit, message_group, non_empty,
-};
-use crate::json::{Fields, Json, JsonStr, Parts, Places, Type};
+use super::reading::Message;
+use crate::json::{Fields, Json, JsonStr, Type};
 use crate::log::{Draft, Kind};
 
 /// Where a message stands in its event.
@@ -182,73 +177,25 @@ impl ShapeError {
     }
 }
 
-/// Checks a seed's or a stored log's event (FORMAT 2.2 steps 2 and 4 to 6, FORMAT 14).
-///
-/// A stored log's legacy shapes must have been upgraded before; what is left of them is refused.
-///
-/// `places` are those of [`PARTS`](super::PARTS) in the payload, where its scan has said them: with them the check is the same.
-pub fn check_shape(draft: &Draft<'_>, places: Option<&Places>) -> Result<(), ShapeError> {
-    check(draft, places, false).map(|_| ())
+/// Whether a message must have an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MessageIds {
+    /// An append may lack one: it is minted (PROTOCOL 3, Message ids).
+    Minted,
+    /// A seed and a stored log hold every one.
+    Required,
 }
 
-/// Checks an event to append: as [`check_shape`], but a message may lack an id. The answer is then the
-/// place of the one to mint (PROTOCOL 3, Message ids).
-pub fn check_append(draft: &Draft<'_>, places: Option<&Places>) -> Result<Option<IdGap>, ShapeError> {
-    check(draft, places, true)
-}
-
+/// Checks the payload of an event without a message (FORMAT 2.2 steps 2, 4 and 6, FORMAT 14).
 #[inline]
-fn check(draft: &Draft<'_>, places: Option<&Places>, append: bool) -> Result<Option<IdGap>, ShapeError> {
-    match places {
-        Some(places) if is_sound(draft.kind, draft.data, places) => Ok(None),
-        places => check_whole(draft, places, append),
-    }
-}
-
-#[inline(never)]
-fn check_whole(
-    draft: &Draft<'_>,
-    places: Option<&Places>,
-    append: bool,
-) -> Result<Option<IdGap>, ShapeError> {
-    match places {
-        Some(places) => check_payload(draft, Placed(draft.data, places), append),
-        None => check_payload(draft, Sought(draft.data), append),
-    }
-}
-
-fn check_payload<'a>(
-    draft: &Draft<'a>,
-    payload: impl Payload<'a>,
-    append: bool,
-) -> Result<Option<IdGap>, ShapeError> {
+pub(super) fn check_payload(draft: &Draft<'_>, ids: MessageIds) -> Result<(), ShapeError> {
     match draft.kind {
-        Kind::UserMessage | Kind::AssistantMessage | Kind::ToolResult => {
-            return message(draft.kind, payload, append);
-        }
-        Kind::RequestHeader => request_header(draft.data, append)?,
-        Kind::TurnStart => turn_start(payload)?,
-        Kind::TurnEnd => turn_end(draft.data)?,
-        Kind::Other => retired(draft.type_text)?,
-        _ => {}
+        Kind::RequestHeader => request_header(draft.data, ids == MessageIds::Minted),
+        Kind::TurnStart => turn_start(draft.data),
+        Kind::TurnEnd => turn_end(draft.data),
+        Kind::Other => retired(draft.type_text),
+        _ => Ok(()),
     }
-    Ok(None)
-}
-
-/// What the view asks the scan to look for in payloads, once for those of a form.
-pub const PARTS: Parts = Parts { of: &[], list: &LIST, note: Some(sound_kinds) };
-/// The same in the lines of events.
-pub const PARTS_OF_LINE: Parts = Parts { of: &["data"], ..PARTS };
-
-/// As which kinds of message a payload passes, with every text of its form in which the names are still names.
-fn sound_kinds(data: Json<'_>, places: &Places) -> u32 {
-    let passes = |kind: &Kind| {
-        let varying = Cell::new(0);
-        let payload = Asked::new(Placed(data, places), &varying);
-        matches!(message(*kind, payload, false), Ok(None)) && payload.is_sound(*kind)
-    };
-    let kinds = [Kind::UserMessage, Kind::AssistantMessage, Kind::ToolResult];
-    kinds.iter().filter(|kind| passes(kind)).fold(0, |bits, kind| bits | message_bit(*kind))
 }
 
 /// Types of other times that are refused everywhere (FORMAT 2.1, 14), and what to append instead.
@@ -296,53 +243,50 @@ fn header_members(header: Option<Json<'_>>) -> Result<(), ShapeError> {
     if defaults.kind() == Type::Object && marks { Ok(()) } else { Err(ShapeError::HeaderAdapterDefaults) }
 }
 
-/// FORMAT 4, in its order; turn, step, usage, error, meta and the contents of blocks are not looked at.
-fn message<'a>(kind: Kind, payload: impl Payload<'a>, append: bool) -> Result<Option<IdGap>, ShapeError> {
-    let (at, group) = (MessageAt::of(kind), message_group(kind));
-    let message = payload.message(kind).filter(|message| message.kind() == Type::Object);
-    let message = message.ok_or(ShapeError::MessageMissing(at))?;
-    let [id, role, source, content] = payload.fields(Some(message), group, &ID_ROLE_SOURCE_CONTENT);
-    let gap = (append && id.is_none()).then(|| IdGap::of(payload.data(), message));
-    if gap.is_none() && non_empty(id).is_none() {
+/// Checks a message in the order of FORMAT 4; turn, step, usage, error, meta and the contents of blocks are not
+/// looked at. Gives the place of an id that is to be minted.
+pub(super) fn check_message(
+    draft: &Draft<'_>,
+    message: &Message<'_>,
+    ids: MessageIds,
+) -> Result<Option<IdGap>, ShapeError> {
+    let kind = draft.kind;
+    let at = MessageAt::of(kind);
+    let value = message.value.filter(|value| value.kind() == Type::Object);
+    let value = value.ok_or(ShapeError::MessageMissing(at))?;
+    let is_gap = ids == MessageIds::Minted && message.id.is_none();
+    if !is_gap && non_empty(message.id).is_none() {
         return Err(ShapeError::MessageId(at));
     }
     // Compared with constants, each role by itself.
     match kind {
-        Kind::AssistantMessage if role.is_some_and(|role| role.is_str("assistant")) => {}
+        Kind::AssistantMessage if message.role.is_some_and(|role| role.is_str("assistant")) => {}
         Kind::AssistantMessage => return Err(ShapeError::MessageRole(at, "assistant")),
-        _ if role.is_some_and(|role| role.is_str("user")) => {}
+        _ if message.role.is_some_and(|role| role.is_str("user")) => {}
         _ => return Err(ShapeError::MessageRole(at, "user")),
     }
-    let [source_kind] = payload.fields(source, group, &SOURCE_KIND);
-    let content = content.filter(|content| content.kind() == Type::Array);
-    let source_kind = non_empty(source_kind).ok_or(match content {
+    let content = message.content.filter(|content| content.kind() == Type::Array);
+    let source_kind = non_empty(message.source_kind).ok_or(match content {
         Some(_) => ShapeError::MessageSource(at),
         None => ShapeError::MessageContentAndSource(at),
     })?;
     let content = content.ok_or(ShapeError::MessageContent(at))?;
     if kind == Kind::AssistantMessage {
-        let [provider, model] = payload.fields(source, group, &PROVIDER_MODEL);
-        if !source_kind.is("model") || non_empty(provider).is_none() || non_empty(model).is_none() {
+        let is_named = non_empty(message.provider).is_some() && non_empty(message.model).is_some();
+        if !source_kind.is("model") || !is_named {
             return Err(ShapeError::ModelSource);
         }
     } else if kind == Kind::ToolResult {
-        let [call_id] = payload.fields(source, group, &SOURCE_CALL);
-        let call_id = non_empty(call_id).filter(|_| source_kind.is("tool"));
-        tool_result(payload, content, call_id.ok_or(ShapeError::ToolSource)?)?;
+        let call_id = non_empty(message.call_id).filter(|_| source_kind.is("tool"));
+        tool_result(content, call_id.ok_or(ShapeError::ToolSource)?)?;
     }
-    Ok(gap)
+    Ok(is_gap.then(|| IdGap::of(draft.data, value)))
 }
 
-fn tool_result<'a>(
-    payload: impl Payload<'a>,
-    content: Json<'a>,
-    call_id: JsonStr<'a>,
-) -> Result<(), ShapeError> {
-    let [block @ Some(_), None] = payload.blocks(content) else {
-        return Err(ShapeError::ToolResultBlock);
-    };
-    let group = message_group(Kind::ToolResult);
-    let [kind, content, call] = payload.fields(block, group, &BLOCK);
+fn tool_result(content: Json<'_>, call_id: JsonStr<'_>) -> Result<(), ShapeError> {
+    let mut blocks = content.elements();
+    let (Some(block), None) = (blocks.next(), blocks.next()) else { return Err(ShapeError::ToolResultBlock) };
+    let [kind, content, call] = block.fields(&["type", "content", "toolCallId"]);
     let is_result = kind.is_some_and(|kind| kind.is_str("tool-result"));
     let has_content = content.is_some_and(|content| content.kind() == Type::Array);
     if !is_result || !has_content {
@@ -351,9 +295,14 @@ fn tool_result<'a>(
     if call.and_then(Json::as_str) == Some(call_id) { Ok(()) } else { Err(ShapeError::ToolCallId) }
 }
 
-fn turn_start<'a>(payload: impl Payload<'a>) -> Result<(), ShapeError> {
-    let [trigger] = payload.own(&TRIGGER);
-    if trigger.is_some() { Err(ShapeError::TurnStartTrigger) } else { Ok(()) }
+/// A string that is not empty.
+#[inline]
+fn non_empty(value: Option<Json<'_>>) -> Option<JsonStr<'_>> {
+    value?.as_str().filter(|text| !text.is_empty())
+}
+
+fn turn_start(data: Json<'_>) -> Result<(), ShapeError> {
+    if data.get("trigger").is_some() { Err(ShapeError::TurnStartTrigger) } else { Ok(()) }
 }
 
 /// FORMAT 14. Data that is no object passes: upstream's load takes it (vectors `fork.odd-turn-markers`).

@@ -8,8 +8,8 @@
 use imbl::OrdMap;
 
 use super::nodes::{Node, Nodes};
-use super::payload::{Payload, Placed, SOURCE_CONTENT, Sought, message_group};
-use crate::json::{Fields, Json, MAX_SAFE_INTEGER, Places, Type, equal_except};
+use super::reading::Reading;
+use crate::json::{Fields, Json, MAX_SAFE_INTEGER, Type, equal_except};
 use crate::log::{Draft, Event, Kind, Log, Offset, Seq, SeqRuns};
 
 /// The surface after some prefix of a log.
@@ -30,7 +30,7 @@ pub enum Effect {
     /// A node at the tail; whether it gives a message.
     Append {
         /// It does.
-        speaks: bool,
+        yields_message: bool,
     },
     /// A node in place of the nodes from one place to another, both included.
     Replace {
@@ -39,7 +39,7 @@ pub enum Effect {
         /// Place of the last shadowed node.
         to: Seq,
         /// The new node gives a message.
-        speaks: bool,
+        yields_message: bool,
     },
 }
 
@@ -148,14 +148,8 @@ pub fn check_marker(draft: &Draft<'_>) -> Result<(), SurfaceError> {
 }
 
 impl Surface {
-    /// Checks an event that would come next in `log` and says what it does (FORMAT 5, in that order); `places` as for
-    /// [`check_shape`](super::check_shape).
-    pub fn plan(
-        &self,
-        draft: &Draft<'_>,
-        places: Option<&Places>,
-        log: &Log,
-    ) -> Result<Effect, SurfaceError> {
+    /// Checks an event that would come next in `log` and says what it does (FORMAT 5, in that order).
+    pub fn plan(&self, draft: &Draft<'_>, reading: &Reading<'_>, log: &Log) -> Result<Effect, SurfaceError> {
         if !draft.kind.is_surface() {
             return match (draft.surface_op, draft.sources) {
                 (Some(_), _) => Err(SurfaceError::OpOnLogOnly),
@@ -164,20 +158,17 @@ impl Surface {
             };
         }
         let marker = Marker::read(draft.surface_op.ok_or(SurfaceError::OpMissing)?)?;
-        let speaks = match places {
-            Some(places) => speaking(draft.kind, Placed(draft.data, places)).is_some(),
-            None => speaking(draft.kind, Sought(draft.data)).is_some(),
-        };
+        let yields_message = reading.yields_message;
         match marker {
             Marker::Append => {
                 if draft.sources.is_some() {
                     check_sources(draft, log.len(), std::iter::empty())?;
                 }
-                Ok(Effect::Append { speaks })
+                Ok(Effect::Append { yields_message })
             }
             Marker::Replace { start, end } => {
                 let (from, to) = self.check_replacement(draft, start, end, log)?;
-                Ok(Effect::Replace { from, to, speaks })
+                Ok(Effect::Replace { from, to, yields_message })
             }
         }
     }
@@ -200,17 +191,17 @@ impl Surface {
     }
 
     /// What a committed event does: [`Self::plan`] without the checks that it has passed before.
-    pub fn effect_of(&self, event: Event<'_>) -> Effect {
+    pub fn effect_of(&self, event: Event<'_>, reading: &Reading<'_>) -> Effect {
         if !event.kind().is_surface() {
             return Effect::None;
         }
-        let speaks = message_of(event).is_some();
+        let yields_message = reading.yields_message;
         match event.surface_op().map(Marker::read) {
             Some(Ok(Marker::Replace { start, end })) => match self.locate(start, end) {
-                Ok((from, to)) => Effect::Replace { from, to, speaks },
-                Err(_) => Effect::Append { speaks },
+                Ok((from, to)) => Effect::Replace { from, to, yields_message },
+                Err(_) => Effect::Append { yields_message },
             },
-            _ => Effect::Append { speaks },
+            _ => Effect::Append { yields_message },
         }
     }
 
@@ -249,13 +240,13 @@ impl Surface {
     pub fn apply(&mut self, seq: Seq, effect: Effect) {
         match effect {
             Effect::None => {}
-            Effect::Append { speaks } => self.nodes.push(Node { place: seq, seq, speaks }),
-            Effect::Replace { from, to, speaks } => {
+            Effect::Append { yields_message } => self.nodes.push(Node { place: seq, seq, yields_message }),
+            Effect::Replace { from, to, yields_message } => {
                 for gone in self.nodes.range(from, to).filter(|gone| gone.place != gone.seq) {
                     self.moved.remove(&gone.seq);
                 }
                 self.moved.insert(seq, from);
-                self.nodes.replace(from, to, Node { place: from, seq, speaks });
+                self.nodes.replace(from, to, Node { place: from, seq, yields_message });
                 self.generation += 1;
             }
         }
@@ -340,20 +331,4 @@ fn check_sources(
         Some(seq) => Err(SurfaceError::SourcesMissingShadowed(seq.get())),
         None => Ok(()),
     }
-}
-
-/// The message that a surface event gives, if any (FORMAT 6): its own value, nothing minted.
-pub fn message_of(event: Event<'_>) -> Option<Json<'_>> {
-    speaking(event.kind(), Sought(event.data()))
-}
-
-/// The same of its data: an assistant's message without content gives none.
-fn speaking<'a>(kind: Kind, payload: impl Payload<'a>) -> Option<Json<'a>> {
-    let message = payload.message(kind)?;
-    if kind != Kind::AssistantMessage {
-        return Some(message);
-    }
-    let [_, content] = payload.fields(Some(message), message_group(kind), &SOURCE_CONTENT);
-    let silent = |content: Json<'_>| content.kind() == Type::Array && content.elements().next().is_none();
-    (!content.is_some_and(silent)).then_some(message)
 }

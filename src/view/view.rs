@@ -1,6 +1,6 @@
 //! All projections of one log, side by side.
 
-use super::{Activity, Effect, Fact, Relations, RequestState, Surface};
+use super::{Activity, Effect, Reading, Relations, RequestState, Surface, TurnFact};
 use crate::log::Event;
 
 /// All projections of one log. Cloning shares what is large.
@@ -18,7 +18,7 @@ pub struct View {
 
 impl View {
     /// Follows a committed event whose effect and fact are known.
-    pub fn apply(&mut self, event: Event<'_>, effect: Effect, fact: &Fact<'_>) {
+    pub fn apply(&mut self, event: Event<'_>, effect: Effect, fact: &TurnFact<'_>) {
         self.surface.apply(event.seq(), effect);
         self.relations.apply(event.seq(), fact);
         self.request.apply(event.seq(), event.kind());
@@ -27,6 +27,7 @@ impl View {
 
     /// Follows a committed event.
     pub fn follow(&mut self, event: Event<'_>) {
-        self.apply(event, self.surface.effect_of(event), &Fact::of_event(event));
+        let reading = Reading::of_event(event);
+        self.apply(event, self.surface.effect_of(event, &reading), &reading.fact);
     }
 }

@@ -10,7 +10,7 @@ use foldhash::quality::RandomState;
 
 use super::message_id::message_of as message_in;
 use super::pairing::{Answer, Pairs, call_ids};
-use super::surface::message_of;
+use super::reading::message_of;
 use super::view::View;
 use crate::json::{Json, JsonStr, quote};
 use crate::log::{Event, Kind, Log, Offset, Seq, SeqRuns};

@@ -6,7 +6,7 @@ use serde_json::Value;
 use sessiond::json::Json;
 use sessiond::log::{Header, HeaderMeta, Log, Offset, SessionId, read_event};
 use sessiond::session::{Invariants, OnOpenTurn, Refusal, Session};
-use sessiond::view::{Effect, Surface, check_shape, message_of};
+use sessiond::view::{Effect, Reading, Surface, message_of};
 
 use super::class::{class_of, refuses_at_load};
 use crate::support::bench::{Bench, Event, Making, array, messages, plain_header, seq, without};
@@ -473,7 +473,11 @@ impl Run<'_> {
         for line in lines {
             let (value, checks) = Json::parse(line).unwrap();
             let (_, time, draft) = read_event(value, checks.loose).unwrap();
-            let effect = surface.plan(&draft, None, &log).unwrap();
+            // Shapes are not judged here: the event is read as a committed one.
+            let mut alone = Log::starting_at(log.len());
+            alone.push(&draft, time);
+            let reading = Reading::of_event(alone.last().unwrap());
+            let effect = surface.plan(&draft, &reading, &log).unwrap();
             let before: Vec<_> = surface.nodes().map(|seq| seq.get()).collect();
             let (seq, _) = log.push(&draft, time);
             surface.apply(seq, effect);
@@ -505,8 +509,8 @@ impl Run<'_> {
     fn adopt_event(&mut self, op: &Op) -> Step {
         let (value, checks) = Json::parse(op.text("eventJson")).unwrap();
         let (_, _, draft) = read_event(value, checks.loose).unwrap();
-        match check_shape(&draft, None) {
-            Ok(()) => self.expect(op, op.ok().is_some_and(|ok| ok["accepted"] == true), "accepted"),
+        match Reading::of_stored(&draft) {
+            Ok(_) => self.expect(op, op.ok().is_some_and(|ok| ok["accepted"] == true), "accepted"),
             Err(error) => self.expect(op, op.classes().contains(&error.class()), error.class()),
         }
         Step::Done

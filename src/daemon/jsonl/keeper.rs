@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use crate::disk::damage::{Problem, Refused, TooLow, Verdict};
 use crate::disk::read::{MAX_PROBLEMS, Scan, Sink, StoredEvent};
-use crate::json::Parts;
 use crate::log::{Event, Kind, Offset, Seq};
 use crate::session::{Candidate, History, Refusal, Rules};
-use crate::view::PARTS_OF_LINE;
 
 /// Whether a file's lines are the very lines of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +80,6 @@ impl<'r> Keeper<'r> {
 }
 
 impl Sink for Keeper<'_> {
-    fn parts(&self) -> Parts {
-        PARTS_OF_LINE
-    }
-
     fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused> {
         let candidate = Candidate::stored(*event.draft, event.row, event.checks);
         match self.history.admit_stored(&candidate, event.time, self.rules) {
