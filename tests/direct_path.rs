@@ -336,14 +336,16 @@ fn line() -> impl Strategy<Value = String> {
     )
 }
 
-/// An append as most clients write it, with one small thing changed somewhere.
-fn nearly_usual() -> impl Strategy<Value = String> {
-    let id = prop::sample::select(vec!["1", "0", "7001", "\"a-1\"", "\"\"", "999999999999999"]);
+/// Two appends that are spelt alike, the second with one small thing changed somewhere.
+fn nearly_alike() -> impl Strategy<Value = Vec<String>> {
+    let id =
+        || prop::sample::select(vec!["1", "0", "7001", "\"a-1\"", "\"\"", "999999999999999", "1.0", "\"é\""]);
     let end = prop::sample::select(vec![
         "",
         "",
         r#","expectedSeq":1"#,
         r#","expectedSeq":2"#,
+        r#","expectedSeq":null"#,
         r#","durable":false"#,
         r#","instanceId":"instance-1""#,
         r#","expectedSeq":1,"instanceId":"instance-9","durable":false"#,
@@ -357,16 +359,31 @@ fn nearly_usual() -> impl Strategy<Value = String> {
         "", "\"", "\\", "{", "}", ",", ":", "0", "1", "-", "e", " ", "\t", "\u{1}", "\u{7f}", "\u{e9}",
         "\u{2028}", "null", "\"a\":1,", "\\u0061", "\\ud800",
     ]);
-    (id, event(), end, any::<prop::sample::Index>(), 0..3usize, piece).prop_map(
-        |(id, (kind, data, op), end, at, cut, piece)| {
-            let op = op.map_or(String::new(), |op| format!(",\"surfaceOp\":{op}"));
-            let params = format!(r#"{{"sessionId":"s","type":{kind},"data":{data}{op}{end}}}"#);
-            let line =
-                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/append","params":{params}}}"#);
-            let mut chars: Vec<char> = line.chars().collect();
+    let order = (0..4usize, prop::bool::weighted(0.2));
+    ([id(), id()], [event(), event()], end, order, any::<prop::sample::Index>(), 0..3usize, piece).prop_map(
+        |(ids, events, end, (order, spaced), at, cut, piece)| {
+            let spell = |id: &str, (kind, data, op): (String, String, Option<String>)| {
+                let op = op.map_or(String::new(), |op| format!(",\"surfaceOp\":{op}"));
+                let [session, kind, data] =
+                    [r#""sessionId":"s""#.to_owned(), format!("\"type\":{kind}"), format!("\"data\":{data}")];
+                let params = match order {
+                    0 | 1 => format!("{session},{kind},{data}{op}{end}"),
+                    2 => format!("{data}{op}{end},{kind},{session}"),
+                    _ => format!("{kind}{op}{end},{session},{data}"),
+                };
+                let (version, method) = (r#""jsonrpc":"2.0""#, r#""method":"session/append""#);
+                let line = match order {
+                    1 => format!("{{{method},\"params\":{{{params}}},\"id\":{id},{version}}}"),
+                    _ => format!("{{{version},\"id\":{id},{method},\"params\":{{{params}}}}}"),
+                };
+                if spaced { line.replace(':', " : ").replace(',', ", ") } else { line }
+            };
+            let [first, second] = events;
+            let first = spell(ids[0], first);
+            let mut chars: Vec<char> = spell(ids[1], second).chars().collect();
             let at = at.index(chars.len());
             chars.splice(at..(at + cut).min(chars.len()), piece.chars());
-            chars.into_iter().filter(|&char| char != '\n').collect()
+            vec![first, chars.into_iter().filter(|&char| char != '\n').collect()]
         },
     )
 }
@@ -421,7 +438,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn at_random(lines in prop::collection::vec(prop_oneof![2 => line(), 2 => nearly_usual(), 1 => batch()], 1..25)) {
-        assert_same(&lines);
+    fn at_random(
+        lines in prop::collection::vec(
+            prop_oneof![
+                2 => line().prop_map(|line| vec![line]),
+                2 => nearly_alike(),
+                1 => batch().prop_map(|line| vec![line]),
+            ],
+            1..25,
+        ),
+    ) {
+        assert_same(&lines.concat());
     }
 }

@@ -26,8 +26,13 @@ impl<'a> Prefix<'a> {
         self.0.is_empty()
     }
 
+    /// What is left, as texts that begin alike.
+    pub fn kin(self) -> Kin {
+        Kin::opening(self.0)
+    }
+
     /// Takes this very text.
-    #[inline(always)] // a constant is compared without a call
+    #[inline]
     pub fn take(&mut self, expected: &str) -> Option<()> {
         self.0 = self.0.strip_prefix(expected)?;
         Some(())

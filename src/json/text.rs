@@ -65,6 +65,11 @@ impl<'a> Json<'a> {
         Self { text, outline }
     }
 
+    /// Where it stands in the text that was scanned, in bytes, if the scan has noted that.
+    pub fn span(self) -> Option<std::ops::Range<usize>> {
+        self.outline.first().map(|entry| entry.start as usize..entry.end as usize)
+    }
+
     /// Whether no scan has noted where the values inside stand.
     #[inline]
     pub(super) fn is_unmapped(self) -> bool {

@@ -6,6 +6,7 @@
 pub mod acp;
 mod ambient;
 mod api;
+mod append_reader;
 mod connection;
 mod envelope;
 mod error;
@@ -31,7 +32,6 @@ pub mod storage;
 mod storage_error;
 mod trace;
 mod turn;
-mod usual;
 mod waiting;
 mod work;
 

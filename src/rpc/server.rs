@@ -7,6 +7,7 @@ use jsonrpsee::core::server::{MethodCallback, Methods};
 use jsonrpsee::types::{Id, Params};
 
 use super::api::SessionApiServer;
+use super::append_reader::AppendReader;
 use super::connection::unknown_greeting;
 use super::envelope::{Incoming, Request};
 use super::error::{Code, WireError};
@@ -18,7 +19,6 @@ use super::replaying::{Streaming, Streams};
 use super::response::{RESULT, begin_response, write_error, write_response};
 use super::service::{Apart, Call, Found, Next, Outlet, Service, Settings, Slot, WayOut};
 use super::storage::{JobResult, Storage, Ticket};
-use super::usual;
 use super::waiting::{Queue, RequestId, Undo, Waiting, Waits};
 use crate::json::{Json, Scratch};
 use crate::log::{SessionId, did_you_mean, nearest};
@@ -66,6 +66,7 @@ pub struct Server {
     pub(super) starting: Option<Ticket>,
     /// Here but while a line is carried out.
     scratch: Option<Box<Scratch>>,
+    append_reader: AppendReader,
     /// Whether appends may go past the method table.
     direct: bool,
     /// Requests that have waited go on waiting.
@@ -93,6 +94,7 @@ impl Server {
             mark: 0,
             starting: None,
             scratch: None,
+            append_reader: AppendReader::default(),
             direct: true,
             held: false,
             parked: false,
@@ -214,7 +216,7 @@ impl Server {
 
     fn take_line(&mut self, text: &str, from: From) {
         let mut scratch = self.scratch.take().unwrap_or_else(|| Box::default());
-        if !(matches!(from, From::Client) && self.append_as_usual(text, &mut scratch)) {
+        if !(matches!(from, From::Client) && self.append_as_before(text, &mut scratch)) {
             self.read_line(text, &mut scratch, from);
         }
         if text.len() > LONG {
@@ -240,11 +242,11 @@ impl Server {
         }
     }
 
-    /// Carries out an append that is spelt as most are; false: the line is to be read as any other.
-    fn append_as_usual(&mut self, line: &str, scratch: &mut Scratch) -> bool {
-        let Self { service, queue, direct: true, .. } = self else { return false };
+    /// Carries out an append that is spelt as an earlier one; false: the line is to be read as any other.
+    fn append_as_before(&mut self, line: &str, scratch: &mut Scratch) -> bool {
+        let Self { service, queue, append_reader, direct: true, .. } = self else { return false };
         let Some(service) = service.as_mut() else { return false };
-        let done = usual::read(line, scratch, |id, place, candidate| {
+        let done = append_reader.read(line, scratch, |id, place, candidate| {
             if !queue.is_empty() && !queue.is_free(place.session) {
                 return false;
             }
@@ -262,6 +264,9 @@ impl Server {
             && free()
             && append_direct(service, request)
         {
+            if is_append(request) {
+                self.append_reader.learn(line);
+            }
             return;
         }
         let params = match service.connection.native_params(request) {

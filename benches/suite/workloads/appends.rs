@@ -141,17 +141,22 @@ pub fn spellings(suite: &Suite) -> Vec<Row> {
     let runs =
         interleave(suite.options.rounds(), &scripts, |(_, script)| script.flood(suite, &Contender::Memory));
     let series: Vec<Series> = runs.into_iter().map(|runs| Series::of(runs, operations as f64)).collect();
+    let mut counted = None;
     let rows = spellings.iter().zip(&series).enumerate().map(|(at, ((name, line), one))| {
         let mut row = Row::new(name);
         row.rate = Some((one.rate(), "appends"));
         row.ratio = Some((one.ratio_to(&series[0]), "the first"));
         row.cpu = Some(one.cpu());
         row.instructions = build(line, 10_000).count(suite, &Contender::Memory, &format!("spelling-{at}"));
+        let count = row.instructions;
+        let first = *counted.get_or_insert(count);
         match at {
-            3 => row, // every space is taken out of what is kept
+            0 => row.gate("instructions an append", count, Bound::AtMost(3_900.0)),
+            // Every space is taken out of what is kept.
+            3 => row.gate("instructions an append", count, Bound::AtMost(9_500.0)),
             _ => {
-                let count = row.instructions;
-                row.gate("instructions an append", count, Bound::AtMost(9_000.0))
+                let ratio = count.zip(first).map(|(count, first)| count / first);
+                row.gate("instructions to the first's", ratio, Bound::AtMost(1.5))
             }
         }
     });
