@@ -80,6 +80,19 @@ impl<'a> Json<'a> {
             return fields;
         }
         let (mut rest, mut missing) = (self.inside(), N);
+        // As far as the members stand in the order of the names, each is compared with one.
+        for (slot, name) in fields.found.iter_mut().zip(names) {
+            let Some(entry) = rest.first() else { return fields };
+            if entry.is_key_escaped() || self.key_bytes(entry) != name.as_bytes() {
+                break;
+            }
+            let Some((own, next)) = rest.split_at_checked(1 + entry.inside()) else { break };
+            (*slot, rest) = (Some(self.part(entry, own)), next);
+            missing -= 1;
+        }
+        if !ALL && missing == 0 {
+            return fields;
+        }
         while let Some(entry) = rest.first() {
             let Some((own, next)) = rest.split_at_checked(1 + entry.inside()) else { break };
             rest = next;

@@ -143,11 +143,14 @@ impl History {
         }
         candidate.check_ignorable()?;
         let draft = &candidate.draft;
-        let reading = match mint {
+        let read = match mint {
             Some(_) => Reading::of_append(draft),
             None => Reading::of_stored(draft),
         };
-        let reading = reading.map_err(Refusal::of)?;
+        let reading = match read {
+            Ok(reading) => reading, // it is large, and stays where it is made
+            Err(error) => return Err(Refusal::of(error)),
+        };
         // A draft is large: it is copied only where the log gets another.
         let marked;
         let draft = match vocabulary.admission(candidate) {

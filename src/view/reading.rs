@@ -3,6 +3,7 @@
 //! The shape rules ([`ShapeError`]), the surface and the relations judge a [`Reading`]; none of them reads the
 //! payload again.
 
+use std::convert::Infallible;
 use std::fmt;
 
 use super::message_id::IdGap;
@@ -133,20 +134,29 @@ impl<'a> Reading<'a> {
     /// Reads a committed event; its shape was judged when it came in.
     pub fn of_event(event: Event<'a>) -> Self {
         let surface_op = if event.kind().is_surface() { event.surface_op() } else { None };
-        Self::read(event.kind(), event.data(), surface_op).0
-    }
-
-    fn judged(draft: &Draft<'a>, ids: MessageIds) -> Result<Self, ShapeError> {
-        let (mut reading, message) = Self::read(draft.kind, draft.data, draft.surface_op);
-        match message {
-            Some(message) => reading.id_gap = shape::check_message(draft, &message, ids)?,
-            None => shape::check_payload(draft, ids)?,
-        }
-        Ok(reading)
+        let Ok(reading) =
+            Self::read(event.kind(), event.data(), surface_op, |_, _| Ok::<_, Infallible>(None));
+        reading
     }
 
     #[inline(always)]
-    fn read(kind: Kind, data: Json<'a>, surface_op: Option<Json<'a>>) -> (Self, Option<Message<'a>>) {
+    fn judged(draft: &Draft<'a>, ids: MessageIds) -> Result<Self, ShapeError> {
+        if !draft.kind.is_surface() {
+            shape::check_payload(draft, ids)?;
+        }
+        let judge =
+            |message: &Message<'_>, source: &Source<'_>| shape::check_message(draft, message, source, ids);
+        Self::read(draft.kind, draft.data, draft.surface_op, judge)
+    }
+
+    /// Reads a payload; `judge` is given its message, and says where the id belongs that the message lacks.
+    #[inline(always)]
+    fn read<E>(
+        kind: Kind,
+        data: Json<'a>,
+        surface_op: Option<Json<'a>>,
+        judge: impl FnOnce(&Message<'a>, &Source<'a>) -> Result<Option<IdGap>, E>,
+    ) -> Result<Self, E> {
         let mut fact = TurnFact {
             kind,
             turn: TurnNumber::Missing,
@@ -156,70 +166,80 @@ impl<'a> Reading<'a> {
             content: None,
             not_started: false,
         };
-        let message = match kind {
-            Kind::UserMessage => Some(Message::read(Some(data))),
-            Kind::AssistantMessage | Kind::ToolResult => {
+        let (mut id_gap, mut yields_message) = (None, false);
+        match kind {
+            Kind::UserMessage => {
+                let (message, source) = Message::read(Some(data));
+                let [kind] = source.fields(&["kind"]);
+                id_gap = judge(&message, &Source { kind, ..Source::default() })?;
+                yields_message = true;
+            }
+            Kind::AssistantMessage => {
+                let [turn, step, message] = data.fields(&["turn", "step", "message"]);
+                (fact.turn, fact.step) = (TurnNumber::of(turn), TurnNumber::of(step));
+                let (message, source) = Message::read(message);
+                let [kind, provider, model] = source.fields(&["kind", "provider", "model"]);
+                id_gap = judge(&message, &Source { kind, provider, model, call_id: None })?;
+                yields_message = message.value.is_some() && !message.is_empty();
+                fact.content = message.content;
+            }
+            Kind::ToolResult => {
                 let [turn, step, message, error] = data.fields(&["turn", "step", "message", "error"]);
                 (fact.turn, fact.step) = (TurnNumber::of(turn), TurnNumber::of(step));
-                let message = Message::read(message);
-                fact.content = message.content;
-                if kind == Kind::ToolResult {
-                    fact.call = message.call_id.and_then(Json::as_str);
-                    fact.not_started = error.is_some_and(|error| message.is_not_started(error));
-                }
-                Some(message)
+                let (message, source) = Message::read(message);
+                let [kind, call_id] = source.fields(&["kind", "callId"]);
+                id_gap = judge(&message, &Source { kind, call_id, ..Source::default() })?;
+                yields_message = message.value.is_some();
+                fact.call = call_id.and_then(Json::as_str);
+                fact.not_started = error.is_some_and(|error| message.is_not_started(error));
             }
-            Kind::TurnStart | Kind::TurnEnd => {
-                fact.turn = TurnNumber::of(data.get("turn"));
-                None
-            }
+            Kind::TurnStart | Kind::TurnEnd => fact.turn = TurnNumber::of(data.get("turn")),
             Kind::StepStart | Kind::StepEnd | Kind::AssistantChunk => {
                 let [turn, step] = data.fields(&["turn", "step"]);
                 (fact.turn, fact.step) = (TurnNumber::of(turn), TurnNumber::of(step));
-                None
             }
             Kind::ToolCall => {
                 let [turn, step, call] = data.fields(&["turn", "step", "callId"]);
                 (fact.turn, fact.step) = (TurnNumber::of(turn), TurnNumber::of(step));
                 fact.call = call.and_then(Json::as_str);
-                None
             }
-            _ => None,
-        };
-        let yields_message = message.is_some_and(|message| message.is_derived(kind));
-        (Self { id_gap: None, yields_message, fact }, message)
+            _ => {}
+        }
+        Ok(Self { id_gap, yields_message, fact })
     }
 }
 
-/// The members of a message that the rules ask for (FORMAT 4).
-#[derive(Clone, Copy)]
+/// The members of a message that the rules ask for (FORMAT 4), but for those of its source.
 pub(super) struct Message<'a> {
     /// The message, of whatever kind.
     pub(super) value: Option<Json<'a>>,
     pub(super) id: Option<Json<'a>>,
     pub(super) role: Option<Json<'a>>,
     pub(super) content: Option<Json<'a>>,
-    pub(super) source_kind: Option<Json<'a>>,
+}
+
+/// The members of a message's source that the rules ask for (FORMAT 4).
+#[derive(Default)]
+pub(super) struct Source<'a> {
+    pub(super) kind: Option<Json<'a>>,
     pub(super) provider: Option<Json<'a>>,
     pub(super) model: Option<Json<'a>>,
     pub(super) call_id: Option<Json<'a>>,
 }
 
 impl<'a> Message<'a> {
+    /// The members of a message, and its source.
     #[inline(always)]
-    fn read(value: Option<Json<'a>>) -> Self {
+    fn read(value: Option<Json<'a>>) -> (Self, Json<'a>) {
         let message = value.unwrap_or(Json::NULL);
         let [id, role, content, source] = message.fields(&["id", "role", "content", "source"]);
-        let source = source.unwrap_or(Json::NULL);
-        let [source_kind, provider, model, call_id] = source.fields(&["kind", "provider", "model", "callId"]);
-        Self { value, id, role, content, source_kind, provider, model, call_id }
+        (Self { value, id, role, content }, source.unwrap_or(Json::NULL))
     }
 
-    /// Whether it is a derived message: an assistant's without content is not (FORMAT 6).
-    pub(super) fn is_derived(&self, kind: Kind) -> bool {
-        let is_empty =
-            |content: Json<'_>| content.kind() == Type::Array && content.elements().next().is_none();
-        self.value.is_some() && (kind != Kind::AssistantMessage || !self.content.is_some_and(is_empty))
+    /// Whether it has a content without a block.
+    fn is_empty(&self) -> bool {
+        self.content
+            .is_some_and(|content| content.kind() == Type::Array && content.elements().next().is_none())
     }
 
     /// Whether a result with that `error` stands for a call that was never started (FORMAT 10).
@@ -231,11 +251,14 @@ impl<'a> Message<'a> {
 
 /// The message that a surface event yields, if any (FORMAT 6): its own value, nothing minted.
 pub fn message_of(event: Event<'_>) -> Option<Json<'_>> {
-    let value = match event.kind() {
+    match event.kind() {
         Kind::UserMessage => Some(event.data()),
-        Kind::AssistantMessage | Kind::ToolResult => event.data().get("message"),
+        Kind::ToolResult => event.data().get("message"),
+        Kind::AssistantMessage => {
+            let value = event.data().get("message")?;
+            let (message, _) = Message::read(Some(value));
+            (!message.is_empty()).then_some(value)
+        }
         _ => None,
-    };
-    let message = Message { content: value?.get("content"), value, ..Message::read(None) };
-    message.is_derived(event.kind()).then_some(value?)
+    }
 }

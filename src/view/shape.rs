@@ -5,7 +5,7 @@
 //! walked once and an accepted event allocates nothing.
 
 use super::message_id::IdGap;
-use super::reading::Message;
+use super::reading::{Message, Source};
 use crate::json::{Fields, Json, JsonStr, Type};
 use crate::log::{Draft, Kind};
 
@@ -245,9 +245,11 @@ fn header_members(header: Option<Json<'_>>) -> Result<(), ShapeError> {
 
 /// Checks a message in the order of FORMAT 4; turn, step, usage, error, meta and the contents of blocks are not
 /// looked at. Gives the place of an id that is to be minted.
+#[inline(always)] // its parts are in registers
 pub(super) fn check_message(
     draft: &Draft<'_>,
     message: &Message<'_>,
+    source: &Source<'_>,
     ids: MessageIds,
 ) -> Result<Option<IdGap>, ShapeError> {
     let kind = draft.kind;
@@ -266,18 +268,18 @@ pub(super) fn check_message(
         _ => return Err(ShapeError::MessageRole(at, "user")),
     }
     let content = message.content.filter(|content| content.kind() == Type::Array);
-    let source_kind = non_empty(message.source_kind).ok_or(match content {
+    let source_kind = non_empty(source.kind).ok_or(match content {
         Some(_) => ShapeError::MessageSource(at),
         None => ShapeError::MessageContentAndSource(at),
     })?;
     let content = content.ok_or(ShapeError::MessageContent(at))?;
     if kind == Kind::AssistantMessage {
-        let is_named = non_empty(message.provider).is_some() && non_empty(message.model).is_some();
+        let is_named = non_empty(source.provider).is_some() && non_empty(source.model).is_some();
         if !source_kind.is("model") || !is_named {
             return Err(ShapeError::ModelSource);
         }
     } else if kind == Kind::ToolResult {
-        let call_id = non_empty(message.call_id).filter(|_| source_kind.is("tool"));
+        let call_id = non_empty(source.call_id).filter(|_| source_kind.is("tool"));
         tool_result(content, call_id.ok_or(ShapeError::ToolSource)?)?;
     }
     Ok(is_gap.then(|| IdGap::of(draft.data, value)))
