@@ -20,10 +20,10 @@ impl<'a> Prefix<'a> {
         Self(text)
     }
 
-    /// Whether all is taken.
+    /// Whether as much is left as this text has.
     #[inline]
-    pub fn is_over(self) -> bool {
-        self.0.is_empty()
+    pub fn is_as_long(self, text: &str) -> bool {
+        self.0.len() == text.len()
     }
 
     /// What is left, as texts that begin alike.

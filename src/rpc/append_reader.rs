@@ -188,8 +188,7 @@ impl Spelling {
                 Slot::Instance => values.instance = Some(rest.plain_string()?.plain()?),
             }
         }
-        rest.take(&self.end)?;
-        rest.is_over().then_some(values)
+        rest.is_as_long(&self.end).then_some(values) // it ends so: see `may_be`
     }
 }
 
