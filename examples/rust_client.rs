@@ -9,7 +9,7 @@ use std::error::Error;
 
 use serde_json::json;
 use sessiond::client::{Client, Notification};
-use sessiond::rpc::params::{
+use sessiond::protocol::params::{
     AppendBatchParams, BatchEvent, EndParams, ForkParams, LoadParams, NewParams, ReplayMode,
 };
 use tokio::process::Command;

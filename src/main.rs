@@ -6,16 +6,18 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use sessiond::daemon::{
-    End, JsonlOptions, JsonlStorage, MemoryStorage, RepairArgs, Root, StoreChoice, VerifyArgs, background,
-    between, canonical_path, main_repair, main_verify, outlive_file_size_limit, serve,
-};
-use sessiond::disk::lock::Holder;
-use sessiond::replay::{Recorder, Recording, ReplayArgs, main_replay};
-use sessiond::rpc::storage::Storage;
-use sessiond::rpc::{CanonicalPath, Clock, IdSource, Settings, WireLimits, schema};
+use sessiond::cli::{RepairArgs, VerifyArgs, between, main_repair, main_verify};
+use sessiond::cli::{ReplayArgs, main_replay};
+use sessiond::daemon::{End, background, canonical_path, outlive_file_size_limit, serve};
+use sessiond::disk::live::lock::Holder;
+use sessiond::protocol::schema;
+use sessiond::replay::{Recorder, Recording};
+use sessiond::server::{Clock, IdSource, Settings, WireLimits};
 use sessiond::session::{Invariants, Limits};
 use sessiond::stdio::{StderrLog, take_stdio};
+use sessiond::store::CanonicalPath;
+use sessiond::store::storage::Storage;
+use sessiond::store::{JsonlOptions, JsonlStorage, MemoryStorage, Root, StoreChoice};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -263,8 +265,9 @@ fn start(
             };
             let background = background()?;
             let threads = background.handle().clone();
-            let storage =
-                |waker| -> Box<dyn Storage + Send> { Box::new(JsonlStorage::new(options, threads, waker)) };
+            let storage = |waker: sessiond::stdio::Waker| -> Box<dyn Storage + Send> {
+                Box::new(JsonlStorage::new(options, threads, waker.into_fn()))
+            };
             let served = serve(stdio, settings, storage, recorder);
             background.shutdown_background();
             Ok(served?)

@@ -7,9 +7,9 @@ mod support;
 use std::collections::HashMap;
 
 use proptest::prelude::*;
+use sessiond::acp::Options;
 use sessiond::json::Json;
 use sessiond::log::{Kind, Log, Offset};
-use sessiond::rpc::acp::Options;
 use support::{follow, member, push, replay, replay_until, tag};
 
 const OPTIONS: [Options; 3] = [

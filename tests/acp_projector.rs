@@ -8,8 +8,8 @@ mod streams;
 #[path = "support/acp.rs"]
 mod support;
 
+use sessiond::acp::{Follower, Options, Replay, Updates};
 use sessiond::log::Log;
-use sessiond::rpc::acp::{Follower, Options, Replay, Updates};
 use support::{follow, log, log_of_lines, member, replay, tag};
 
 const PLAIN: Options = Options {

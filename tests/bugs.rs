@@ -12,7 +12,7 @@ use dur_support::bench::{Bench, expect_bugs};
 use dur_support::local::runtime;
 use dur_support::{Said, append, entry, note, said};
 use serde_json::{Value, json};
-use sessiond::disk::fault::{Effect, Fault, Op};
+use sessiond::disk::fs::fault::{Effect, Fault, Op};
 
 fn code(error: &Value) -> &str {
     error["data"]["code"].as_str().unwrap()

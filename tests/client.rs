@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sessiond::client::{Client, ClientError, NOTIFICATIONS_HELD, Notification, Notifications};
-use sessiond::rpc::RawJson;
-use sessiond::rpc::params::*;
+use sessiond::protocol::RawJson;
+use sessiond::protocol::params::*;
 use tokio::process::Command;
 
 fn daemon() -> (Client, Notifications) {

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
-use sessiond::daemon::MemoryStorage;
-use sessiond::rpc::{Clock, IdSource, Server, Settings};
+use sessiond::server::{Clock, IdSource, Server, Settings};
 use sessiond::session::Limits;
+use sessiond::store::MemoryStorage;
 
 fn server() -> Server {
     server_with("fixed:1700000000000+7")

@@ -6,10 +6,10 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sessiond::disk::damage::{Damage, ReadError, Refused, Verdict};
 use sessiond::disk::fs::ReadAt;
 use sessiond::disk::paths::Encoding;
-use sessiond::disk::read::{ReadLimits, Scan, Sink, StoredEvent, read_log};
+use sessiond::disk::read::damage::{Damage, ReadError, Refused, Verdict};
+use sessiond::disk::read::reader::{ReadLimits, Scan, Sink, StoredEvent, read_log};
 
 const HEADER: &str =
     "{\"type\":\"session\",\"version\":0,\"id\":\"s\",\"createdAt\":1,\"delegationDepth\":0}\n";

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use load_support::{Keeper, Loaded, load};
 use serde_json::Value;
-use sessiond::disk::damage::{Damage, Problem};
-use sessiond::disk::find::{FindError, Later, check_place, find};
-use sessiond::disk::os::OsFs;
+use sessiond::disk::catalog::find::{FindError, Later, check_place, find};
+use sessiond::disk::fs::os::OsFs;
 use sessiond::disk::paths::Encoding;
-use sessiond::disk::read::{ReadLimits, read_log};
+use sessiond::disk::read::damage::{Damage, Problem};
+use sessiond::disk::read::reader::{ReadLimits, read_log};
 use sessiond::json::Json;
 use sessiond::log::SessionId;
 

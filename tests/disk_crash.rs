@@ -5,13 +5,13 @@ use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
 
-use sessiond::disk::crash::CrashState;
 use sessiond::disk::fs::FileSystem;
-use sessiond::disk::lock::{Holder, Lock};
+use sessiond::disk::fs::crash::CrashState;
+use sessiond::disk::fs::record::RecordingFs;
+use sessiond::disk::live::lock::{Holder, Lock};
+use sessiond::disk::live::publish::{Piece, Publisher};
+use sessiond::disk::live::write::LogWriter;
 use sessiond::disk::paths::{Encoding, LogPath};
-use sessiond::disk::publish::{Piece, Publisher};
-use sessiond::disk::record::RecordingFs;
-use sessiond::disk::write::LogWriter;
 
 const ME: Holder = Holder { pid: 1, since_ms: 2 };
 const FIRST: &[u8] = b"{\"type\":\"session\"}\n{\"seq\":0}\n";

@@ -4,10 +4,10 @@
 mod load_support;
 
 use load_support::{Keeper, load, repaired};
-use sessiond::disk::damage::{Damage, TooLow, Verdict};
 use sessiond::disk::paths::Encoding;
-use sessiond::disk::read::{ReadLimits, read_log};
-use sessiond::disk::zstd::FrameEncoder;
+use sessiond::disk::read::damage::{Damage, TooLow, Verdict};
+use sessiond::disk::read::reader::{ReadLimits, read_log};
+use sessiond::disk::read::zstd::FrameEncoder;
 
 fn log_of(rows: &[&str]) -> Vec<u8> {
     let mut text = String::from(

@@ -7,9 +7,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
+use sessiond::disk::fs::os::OsFs;
+use sessiond::disk::fs::record::RecordingFs;
 use sessiond::disk::fs::{File, FileKind, FileSystem, errno_name, read_full};
-use sessiond::disk::os::OsFs;
-use sessiond::disk::record::RecordingFs;
 
 fn errno<T>(answer: io::Result<T>) -> &'static str {
     answer.err().as_ref().and_then(errno_name).unwrap_or("none")

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use load_support::{Loader, check};
 use proptest::prelude::*;
 use sessiond::disk::paths::Encoding;
-use sessiond::disk::read::{ReadLimits, Scan, read_log};
+use sessiond::disk::read::reader::{ReadLimits, Scan, read_log};
 use sessiond::json::{Json, Scratch};
 use sessiond::log::{Draft, Event, Log, Offset, Seq, TypeSet, read_event};
 

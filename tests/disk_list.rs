@@ -11,18 +11,18 @@ use std::sync::Arc;
 
 use load_support::store::{ME, Store, header, rows};
 use serde_json::Value;
-use sessiond::disk::catalogue::{Catalogue, Listed};
-use sessiond::disk::delete::{DeleteError, delete};
-use sessiond::disk::fault::{Effect, FaultFs, Op};
-use sessiond::disk::find::{FindError, find};
+use sessiond::disk::catalog::find::{FindError, find};
+use sessiond::disk::catalog::list::{Status, walk};
+use sessiond::disk::catalog::records::{Catalogue, Listed};
+use sessiond::disk::catalog::summary::Facts;
+use sessiond::disk::fs::fault::{Effect, FaultFs, Op};
+use sessiond::disk::fs::os::OsFs;
 use sessiond::disk::fs::{FileSystem, errno_name};
-use sessiond::disk::list::{Status, walk};
-use sessiond::disk::lock::{Holder, Lock, LockError};
-use sessiond::disk::os::OsFs;
+use sessiond::disk::live::lock::{Holder, Lock, LockError};
+use sessiond::disk::maintenance::delete::{DeleteError, delete};
+use sessiond::disk::maintenance::salvage::save_cut;
 use sessiond::disk::paths::{Encoding, LogPath, segment_units, session_segment_units};
-use sessiond::disk::salvage::save_cut;
-use sessiond::disk::summary::Facts;
-use sessiond::disk::zstd::FrameEncoder;
+use sessiond::disk::read::zstd::FrameEncoder;
 use sessiond::log::{Offset, SessionId, header_line, parse_header_line};
 
 #[test]

@@ -12,10 +12,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use load_support::{Keeper, Loaded, load, repaired};
 use serde_json::Value;
-use sessiond::disk::damage::Damage;
-use sessiond::disk::find::check_place;
+use sessiond::disk::catalog::find::check_place;
 use sessiond::disk::paths::{Encoding, LogPath};
-use sessiond::disk::read::{ReadLimits, Scan, read_log};
+use sessiond::disk::read::damage::Damage;
+use sessiond::disk::read::reader::{ReadLimits, Scan, read_log};
 use sessiond::json::Json;
 use sessiond::log::SessionId;
 

@@ -9,8 +9,8 @@ mod load_support;
 use load_support::{Keeper, check};
 use proptest::prelude::*;
 use sessiond::disk::paths::Encoding;
-use sessiond::disk::read::{ReadLimits, Scan, read_log};
-use sessiond::disk::zstd::FrameEncoder;
+use sessiond::disk::read::reader::{ReadLimits, Scan, read_log};
+use sessiond::disk::read::zstd::FrameEncoder;
 
 /// The rows of a log: turns of some events, some packed.
 fn rows() -> Vec<String> {

@@ -16,13 +16,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use load_support::{Keeper, Loader};
-use sessiond::disk::damage::Refused;
+use sessiond::disk::catalog::summary::FactsSink;
 use sessiond::disk::fs::FileSystem;
-use sessiond::disk::os::OsFs;
+use sessiond::disk::fs::os::OsFs;
 use sessiond::disk::paths::Encoding;
-use sessiond::disk::read::{ReadLimits, Sink, StoredEvent, read_log};
-use sessiond::disk::summary::FactsSink;
-use sessiond::disk::zstd::FrameEncoder;
+use sessiond::disk::read::damage::Refused;
+use sessiond::disk::read::reader::{ReadLimits, Sink, StoredEvent, read_log};
+use sessiond::disk::read::zstd::FrameEncoder;
 use sessiond::json::{Json, Scratch};
 use sessiond::log::pack_rows;
 

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use sessiond::disk::fault::{Effect, FaultFs, Op};
 use sessiond::disk::fs::FileSystem;
-use sessiond::disk::lock::{Holder, Lock, LockError};
-use sessiond::disk::os::OsFs;
-use sessiond::disk::record::RecordingFs;
+use sessiond::disk::fs::fault::{Effect, FaultFs, Op};
+use sessiond::disk::fs::os::OsFs;
+use sessiond::disk::fs::record::RecordingFs;
+use sessiond::disk::live::lock::{Holder, Lock, LockError};
 
 const ME: Holder = Holder { pid: 4711, since_ms: 1_700_000_000_000 };
 const LOG: &str = "session.jsonl";

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use rustix::fs::Mode;
 use sessiond::disk::fs::FileSystem;
-use sessiond::disk::lock::Holder;
-use sessiond::disk::os::OsFs;
+use sessiond::disk::fs::os::OsFs;
+use sessiond::disk::live::lock::Holder;
+use sessiond::disk::live::publish::{Piece, Publisher};
 use sessiond::disk::paths::{Encoding, LogPath};
-use sessiond::disk::publish::{Piece, Publisher};
 
 #[test]
 fn directories_are_0700_and_files_0600() {

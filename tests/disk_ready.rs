@@ -11,10 +11,10 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use load_support::{Loader, check};
-use sessiond::disk::damage::Refused;
 use sessiond::disk::fs::ReadAt;
 use sessiond::disk::paths::Encoding;
-use sessiond::disk::read::{ReadLimits, Scan, Sink, StoredEvent, read_log};
+use sessiond::disk::read::damage::Refused;
+use sessiond::disk::read::reader::{ReadLimits, Scan, Sink, StoredEvent, read_log};
 use sessiond::log::{Event, Log, Offset, Seq};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sessiond::disk::fs::FileSystem;
-use sessiond::disk::lock::{Holder, Lock, LockError};
+use sessiond::disk::fs::record::RecordingFs;
+use sessiond::disk::live::lock::{Holder, Lock, LockError};
+use sessiond::disk::live::publish::{Piece, Publisher};
+use sessiond::disk::live::replace::Replacement;
+use sessiond::disk::live::temporary::sweep;
+use sessiond::disk::maintenance::salvage::{save_cut, save_whole};
 use sessiond::disk::paths::{Encoding, LogPath};
-use sessiond::disk::publish::{Piece, Publisher};
-use sessiond::disk::record::RecordingFs;
-use sessiond::disk::replace::Replacement;
-use sessiond::disk::salvage::{save_cut, save_whole};
-use sessiond::disk::temporary::sweep;
 
 const ME: Holder = Holder { pid: 1, since_ms: 2 };
 const OLD: &[u8] = b"header\none\ngarbage\nthree\n";

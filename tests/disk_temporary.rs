@@ -14,12 +14,12 @@ use dur_support::local::runtime;
 use dur_support::process::{Daemon, log_of};
 use dur_support::{append, note};
 use serde_json::{Value, json};
-use sessiond::disk::fault::{Effect, Op};
+use sessiond::disk::fs::fault::{Effect, Op};
+use sessiond::disk::fs::os::OsFs;
 use sessiond::disk::fs::{File, Metadata, ReadAt};
-use sessiond::disk::lock::Holder;
-use sessiond::disk::os::OsFs;
+use sessiond::disk::live::lock::Holder;
+use sessiond::disk::live::publish::{Piece, PublishError, Publisher};
 use sessiond::disk::paths::{Encoding, LogPath};
-use sessiond::disk::publish::{Piece, PublishError, Publisher};
 
 fn s() -> Value {
     json!({"sessionId": "s"})

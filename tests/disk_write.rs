@@ -5,14 +5,14 @@ use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
 
-use sessiond::disk::fault::{Effect, FaultFs, Op, parse_plan};
+use sessiond::disk::fs::fault::{Effect, FaultFs, Op, parse_plan};
+use sessiond::disk::fs::os::OsFs;
+use sessiond::disk::fs::record::RecordingFs;
 use sessiond::disk::fs::{FileSystem, errno_name};
-use sessiond::disk::lock::{Holder, Lock, LockError};
-use sessiond::disk::os::OsFs;
+use sessiond::disk::live::lock::{Holder, Lock, LockError};
+use sessiond::disk::live::publish::{Piece, PublishError, Publisher};
+use sessiond::disk::live::write::{CheckError, LogWriter, SyncError, SyncJob, SyncStart, WriteError};
 use sessiond::disk::paths::{Encoding, LogPath};
-use sessiond::disk::publish::{Piece, PublishError, Publisher};
-use sessiond::disk::record::RecordingFs;
-use sessiond::disk::write::{CheckError, LogWriter, SyncError, SyncJob, SyncStart, WriteError};
 
 const ME: Holder = Holder { pid: 1, since_ms: 2 };
 const FIRST: &[u8] = b"{\"type\":\"session\"}\n{\"seq\":0}\n";

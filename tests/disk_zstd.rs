@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
-use sessiond::disk::lines::LineSplitter;
-use sessiond::disk::zstd::{Frame, FrameDecoder, FrameEncoder, FrameError, Frames};
+use sessiond::disk::read::lines::LineSplitter;
+use sessiond::disk::read::zstd::{Frame, FrameDecoder, FrameEncoder, FrameError, Frames};
 use sha2::{Digest, Sha256};
 
 struct Scan {

@@ -14,10 +14,11 @@ use std::path::Path;
 
 use schema_support::faults;
 use serde_json::{Map, Value, json};
-use sessiond::daemon::MemoryStorage;
 use sessiond::json::Json;
 use sessiond::log::Kind;
-use sessiond::rpc::{Server, Settings, schema};
+use sessiond::protocol::schema;
+use sessiond::server::{Server, Settings};
+use sessiond::store::MemoryStorage;
 use sessiond::view::RETIRED;
 
 fn document() -> Value {

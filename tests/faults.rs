@@ -13,7 +13,7 @@ use dur_support::bench::{Bench, refusal};
 use dur_support::local::runtime;
 use dur_support::{Said, append, entry, is_whole, note, said};
 use serde_json::{Value, json};
-use sessiond::disk::fault::{Effect, Op};
+use sessiond::disk::fs::fault::{Effect, Op};
 use tokio::runtime::Runtime;
 
 #[test]

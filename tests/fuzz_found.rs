@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use serde_json::{Value, json};
-use sessiond::daemon::MemoryStorage;
-use sessiond::rpc::{Server, Settings, WireLimits};
+use sessiond::server::{Server, Settings, WireLimits};
 use sessiond::session::Limits;
+use sessiond::store::MemoryStorage;
 
 /// A server over a store in memory, whose lines are answered at once.
 struct Talk(Server);

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use sessiond::json::Json;
 use sessiond::log::{Offset, read_event};
-use sessiond::rpc::WireError;
+use sessiond::protocol::WireError;
 use sessiond::session::{
     Candidate, Command, Expect, History, Interrupt, Invariants, Limits, OnOpenTurn, Outcome, Refusal,
     Restore, Rules,

@@ -362,7 +362,7 @@ fn peak(pid: u32) -> Option<u64> {
 
 #[test]
 fn a_compressed_log_that_swells_is_refused_and_not_held() {
-    use sessiond::disk::zstd::FrameEncoder;
+    use sessiond::disk::read::zstd::FrameEncoder;
 
     const SWOLLEN: usize = 512 << 20;
     let dir = tempfile::tempdir().unwrap();

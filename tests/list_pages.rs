@@ -9,9 +9,9 @@ use std::sync::{Arc, LazyLock};
 use dur_support::local::{Local, runtime};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sessiond::daemon::MemoryStorage;
-use sessiond::disk::record::RecordingFs;
-use sessiond::rpc::{Clock, IdSource, Server, Settings};
+use sessiond::disk::fs::record::RecordingFs;
+use sessiond::server::{Clock, IdSource, Server, Settings};
+use sessiond::store::MemoryStorage;
 use tokio::runtime::Runtime;
 
 static RUNTIME: LazyLock<Arc<Runtime>> = LazyLock::new(runtime);

@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use maintain_support::{Store, ask, ask_each, daemon, header, load, parse, rows, run, sessiond, tree};
 use serde_json::json;
-use sessiond::disk::zstd::FrameEncoder;
+use sessiond::disk::read::zstd::FrameEncoder;
 
 #[test]
 fn a_byte_lost_in_the_middle_is_named_and_the_lines_before_it_are_kept() {

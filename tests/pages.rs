@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use sessiond::daemon::MemoryStorage;
-use sessiond::rpc::{Clock, IdSource, Server, Settings};
+use sessiond::server::{Clock, IdSource, Server, Settings};
+use sessiond::store::MemoryStorage;
 
 fn server() -> Server {
     let settings = Settings {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use dur_support::local::{Local, runtime};
 use dur_support::{append, entry, from_env, note};
 use serde_json::{Value, json};
-use sessiond::disk::record::RecordingFs;
+use sessiond::disk::fs::record::RecordingFs;
 use tokio::runtime::Runtime;
 
 /// What was promised of a session, from a moment on.

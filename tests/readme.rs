@@ -11,8 +11,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use sessiond::protocol::{Code, Notice, UPDATE};
 use sessiond::replay::{Options, run};
-use sessiond::rpc::{Code, METHODS, Notice, UPDATE};
+use sessiond::server::METHODS;
 
 const FLAGS: [&str; 4] = ["--clock", "fixed:1700000000000+1000", "--ids", "sequential"];
 

@@ -8,7 +8,7 @@ use dur_support::bench::Bench;
 use dur_support::local::runtime;
 use dur_support::{append, note, said};
 use serde_json::{Value, json};
-use sessiond::disk::fault::{Effect, Op};
+use sessiond::disk::fs::fault::{Effect, Op};
 
 fn of(session: &str) -> Value {
     json!({"sessionId": session})

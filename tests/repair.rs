@@ -10,7 +10,7 @@ use std::sync::Arc;
 use dur_support::local::{Local, runtime};
 use serde_json::{Value, json};
 use sessiond::disk::fs::FileSystem;
-use sessiond::disk::record::RecordingFs;
+use sessiond::disk::fs::record::RecordingFs;
 use tokio::runtime::Runtime;
 
 const DIR: &str = "--w--/s";

@@ -14,10 +14,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use replay_support::{Case, be_the_double, fake, request, result};
-use sessiond::disk::fault::{Op, parse_plan};
-use sessiond::replay::{
-    FAULT_ERRNOS, FAULT_OPS, Recorder, Recording, ReplayArgs, ReplayError, Summary, main_replay, run,
-};
+use sessiond::cli::{ReplayArgs, main_replay};
+use sessiond::disk::fs::fault::{Op, parse_plan};
+use sessiond::replay::{FAULT_ERRNOS, FAULT_OPS, Recorder, Recording, ReplayError, Summary, run};
 
 // ---- the double ----
 

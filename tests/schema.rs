@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use schema_support::conversation::{Met, Schemas, Walk, transcript};
 use schema_support::faults;
 use serde_json::{Value, json};
-use sessiond::daemon::MemoryStorage;
 use sessiond::json::Json;
-use sessiond::rpc::{Code, METHODS, Notice, Server, Settings, UPDATE, schema};
+use sessiond::protocol::{Code, Notice, UPDATE, schema};
+use sessiond::server::{METHODS, Server, Settings};
+use sessiond::store::MemoryStorage;
 
 /// How to make the checked-in files anew.
 const UPDATE_COMMAND: &str = "cargo run -- schema --out schema";

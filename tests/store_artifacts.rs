@@ -17,7 +17,7 @@ use dur_support::local::{Local, runtime};
 use dur_support::process::tree;
 use dur_support::readable;
 use serde_json::{Value, json};
-use sessiond::disk::os::OsFs;
+use sessiond::disk::fs::os::OsFs;
 use tokio::runtime::Runtime;
 
 /// Where we answer otherwise than the reference, and the clause that wants it. All are needed.

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use dur_support::local::{Local, runtime};
 use dur_support::{append, note};
 use serde_json::{Value, json};
-use sessiond::disk::fault::{Effect, FaultFs, Op};
+use sessiond::disk::catalog::summary::{Facts, FactsSink, read_summary, tail_of};
 use sessiond::disk::fs::FileSystem;
+use sessiond::disk::fs::fault::{Effect, FaultFs, Op};
+use sessiond::disk::fs::record::RecordingFs;
 use sessiond::disk::paths::{Encoding, LogPath};
-use sessiond::disk::read::{ReadLimits, read_log};
-use sessiond::disk::record::RecordingFs;
-use sessiond::disk::summary::{Facts, FactsSink, read_summary, tail_of};
+use sessiond::disk::read::reader::{ReadLimits, read_log};
 use sessiond::session::Limits;
 
 struct Store {

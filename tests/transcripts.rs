@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
+use sessiond::protocol::Code;
 use sessiond::replay::{Options, run};
-use sessiond::rpc::Code;
 
 fn transcripts() -> Vec<PathBuf> {
     let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("transcripts");

@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use sessiond::json::Json;
 use sessiond::log::Log;
-use sessiond::view::RepairKind::{self, DuplicateId, MissingResult, Moved, OrphanResult};
+use sessiond::view::RepairKind;
+use sessiond::view::RepairKind::{DuplicateId, MissingResult, Moved, OrphanResult};
 use sessiond::view::{
     Reason, Repair, RequestState, View, Watch, canonical, context_text, equal_headers, header_reason,
     header_text, mend_messages, next_reason,

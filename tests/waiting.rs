@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use sessiond::daemon::MemoryStorage;
-use sessiond::rpc::storage::{Job, JobResult, Storage, Ticket};
-use sessiond::rpc::{Server, Settings};
+use sessiond::server::{Server, Settings};
+use sessiond::store::MemoryStorage;
+use sessiond::store::storage::{Job, JobResult, Storage, Ticket};
 use storage_support::{Differs, Double};
 
 /// Its jobs wait until the test lets them go.

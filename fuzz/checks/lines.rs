@@ -2,10 +2,11 @@
 //! says, nothing but protocol comes out, and the connection goes on.
 
 use serde::de::IgnoredAny;
-use sessiond::daemon::MemoryStorage;
-use sessiond::rpc::{Code, Server, Settings, WireLimits};
+use sessiond::protocol::Code;
+use sessiond::server::{Server, Settings, WireLimits};
 use sessiond::session::Limits;
 use sessiond::stdio::{Frame, Lines};
+use sessiond::store::MemoryStorage;
 
 use super::plain::{Token, Tree, Units, compact, member, parse, parts, squeezed};
 

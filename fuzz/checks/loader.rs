@@ -1,10 +1,10 @@
 //! The reader of stored logs on logs of any bytes: no panic, memory in proportion, and what is accepted
 //! is what [`stored`](super::stored) finds there, with damage told where it is.
 
-use sessiond::disk::damage::{Damage, ReadError, Refused, Verdict};
 use sessiond::disk::paths::Encoding;
-use sessiond::disk::read::{ReadLimits, Scan, Sink, StoredEvent, read_log};
-use sessiond::disk::zstd::FrameEncoder;
+use sessiond::disk::read::damage::{Damage, ReadError, Refused, Verdict};
+use sessiond::disk::read::reader::{ReadLimits, Scan, Sink, StoredEvent, read_log};
+use sessiond::disk::read::zstd::FrameEncoder;
 use sessiond::log::{Event, Offset, Seq};
 use sessiond::session::{Candidate, History, Limits, Rules, Vocabulary};
 

@@ -12,10 +12,10 @@ use super::error::ClientError;
 use super::incoming::Incoming;
 use super::notification::{NOTIFICATIONS_HELD, Notifications, wishes};
 use super::outgoing::{Outgoing, Unanswered};
-use crate::rpc::greeting::{InitializeResult, StatusResult};
-use crate::rpc::params::*;
-use crate::rpc::results::*;
-use crate::rpc::{RawJson, SessionApiClient};
+use crate::protocol::initialize::{InitializeResult, StatusResult};
+use crate::protocol::params::*;
+use crate::protocol::results::*;
+use crate::protocol::{RawJson, SessionApiClient};
 
 /// A call waits as long as its storage does: no answer is late.
 const PATIENCE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

@@ -2,7 +2,7 @@
 
 use jsonrpsee::core::client::Error;
 
-use crate::rpc::RawJson;
+use crate::protocol::RawJson;
 
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 //! ```no_run
 //! # async fn f() -> Result<(), sessiond::client::ClientError> {
 //! use sessiond::client::{Client, Notification};
-//! use sessiond::rpc::params::NewParams;
+//! use sessiond::protocol::params::NewParams;
 //!
 //! let mut command = tokio::process::Command::new("sessiond");
 //! command.args(["serve", "--store", "memory:"]);

@@ -3,8 +3,8 @@
 use tokio::sync::mpsc;
 
 use crate::json::{Json, quote};
-use crate::rpc::RawJson;
-use crate::rpc::results::{DisposedNotice, DurableNotice, EventNotice, Opened, UpdateNotice};
+use crate::protocol::RawJson;
+use crate::protocol::results::{DisposedNotice, DurableNotice, EventNotice, Opened, UpdateNotice};
 
 /// So many notifications are held for a reader; then the daemon's output is no longer read.
 pub const NOTIFICATIONS_HELD: usize = 1_024;

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::eager::Eager;
-use super::{descriptors, signals};
+use super::poll_policy::Eager;
+use super::{limits as descriptors, signals};
 use crate::replay::{RecordError, Recorder};
-use crate::rpc::storage::Storage;
-use crate::rpc::{Server, Settings};
+use crate::server::{Server, Settings};
 use crate::stdio::{
     Drained, Filled, Frame, Input, Lines, Output, SOON, Stdio, StdioError, WakeFd, Waker, wait, wake_pair,
 };
+use crate::store::storage::Storage;
 
 /// How long an end waits for a client that does not read (PROTOCOL 1).
 const LAST_WORDS: Duration = Duration::from_secs(5);

@@ -18,10 +18,10 @@ const FORCED: i32 = 130;
 
 /// Whether an orderly end was asked for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct EndAsked(Arc<AtomicBool>);
+pub(crate) struct EndAsked(Arc<AtomicBool>);
 
 impl EndAsked {
-    pub(super) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
@@ -36,7 +36,7 @@ pub fn outlive_file_size_limit() -> io::Result<()> {
 }
 
 /// Listens, and wakes the owner; to be called by its thread. What a parent had blocked reaches it from now on.
-pub(super) fn listen(waker: &Waker) -> io::Result<EndAsked> {
+pub(crate) fn listen(waker: &Waker) -> io::Result<EndAsked> {
     let asked = EndAsked::default();
     let mut heard = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
     for signal in [SIGTERM, SIGINT] {

@@ -1,8 +1,8 @@
 //! Texts that are scanned before they are walked: their outlines side by side in one buffer.
 
-use super::form::Kin;
-use super::outline::Outline;
 use super::scan::{Checks, Scratch};
+use super::tape::Outline;
+use super::template::Kin;
 use super::text::Json;
 
 /// The outlines of texts that were scanned one after the other, where a [`Scratch`] keeps the last one's only.

@@ -1,7 +1,7 @@
 //! Several members of an object in one pass over it.
 
-use super::outline::Entry;
 use super::string::JsonStr;
+use super::tape::Entry;
 use super::text::{Json, Type};
 
 /// What an object holds under some names.

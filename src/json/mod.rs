@@ -7,17 +7,17 @@
 
 mod ahead;
 mod compact;
-mod digits;
 mod equal;
 mod fault;
 mod fields;
-mod form;
-mod lanes;
+mod literal_reader;
 mod nesting;
-mod outline;
-mod prefix;
 mod scan;
+mod simd;
 mod string;
+mod swar;
+mod tape;
+mod template;
 mod text;
 mod token;
 
@@ -26,8 +26,8 @@ pub use compact::{escape_separators, write_compact};
 pub use equal::{equal, equal_except};
 pub use fault::{FaultAt, FaultKind, SyntaxError, fit_pointer, pointer_at};
 pub use fields::{Fields, Spelt};
-pub use form::Kin;
-pub use prefix::Prefix;
+pub use literal_reader::Prefix;
 pub use scan::{Checks, Scratch};
 pub use string::{JsonStr, quote, quote_into};
+pub use template::Kin;
 pub use text::{Elements, Json, JsonText, MAX_SAFE_INTEGER, Members, Type};

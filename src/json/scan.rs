@@ -7,10 +7,10 @@
 
 use super::compact::has_separator;
 use super::fault::{FaultAt, FaultKind, SyntaxError};
-use super::form::{Forms, Kin};
 use super::nesting::{ARRAY, FAR, Frame, Nesting, OUTSIDE};
-use super::outline::{Entry, Escapes, KeySpan, Outline};
 use super::string::JsonStr;
+use super::tape::{Entry, Escapes, KeySpan, Outline};
+use super::template::{Forms, Kin};
 use super::text::Json;
 use super::token::{Cursor, Refused, print};
 

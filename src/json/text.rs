@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::digits::value_of;
 use super::fault::SyntaxError;
-use super::outline::Entry;
 use super::scan::{Checks, Scratch};
 use super::string::JsonStr;
+use super::swar::value_of;
+use super::tape::Entry;
 use super::token::string_end;
 use super::write_compact;
 

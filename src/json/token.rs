@@ -5,8 +5,8 @@
 //! taken byte by byte. The cursor is small and copied, so that the loop keeps it in registers: its methods
 //! are inlined, and what is rare takes and gives positions by value.
 
-use super::digits::{end_of_digits, leading};
-use super::lanes::{LANES, Marks, WIDTH};
+use super::simd::{LANES, Marks, WIDTH};
+use super::swar::{end_of_digits, leading};
 
 /// The text is not JSON where the cursor stands.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! The first line of a stored log: the physical form of a header (FORMAT 13 and 13.1).
 
-use super::header::{self, Header, HeaderError};
+use super::header;
+use super::header::{Header, HeaderError};
 use super::seq::Offset;
 use super::session_id::SessionId;
 use crate::json::{FaultKind, Json, JsonText, SyntaxError};

@@ -10,7 +10,8 @@ use rustix::fs::{Mode, OFlags};
 
 use super::error::ReplayError;
 use super::report::report;
-use super::runner::{self, Obstacle, Setup};
+use super::runner;
+use super::runner::{Obstacle, Setup};
 use super::transcript::Transcript;
 use super::{plan, update};
 

@@ -13,7 +13,6 @@
 mod blank;
 mod books;
 mod child;
-mod cli;
 mod diff;
 mod error;
 mod faults;
@@ -28,7 +27,6 @@ mod transcript;
 mod update;
 mod walk;
 
-pub use cli::{ReplayArgs, main_replay};
 pub use error::ReplayError;
 pub use faults::{FAULT_ERRNOS, FAULT_OPS};
 pub use files::{Options, Summary, run};

@@ -1,4 +1,4 @@
-//! Everything a store can refuse, one variant per cause. The wire codes are given in one place, `rpc`.
+//! Everything a store can refuse, one variant per cause. The wire codes are given in one place, the server.
 
 use crate::json::{FaultKind, JsonStr};
 use crate::log::{EnvelopeError, Offset, Seq, SessionId};

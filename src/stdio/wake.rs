@@ -41,6 +41,11 @@ pub fn wake_pair() -> Result<(Waker, WakeFd), StdioError> {
 }
 
 impl Waker {
+    /// The same as a function.
+    pub fn into_fn(self) -> Arc<dyn Fn() + Send + Sync> {
+        Arc::new(move || self.wake())
+    }
+
     /// Makes the owner's wait return, now or the next time it waits. Never blocks, never fails.
     pub fn wake(&self) {
         if !self.0.rung.swap(true, Ordering::AcqRel) {

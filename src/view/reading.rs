@@ -7,7 +7,8 @@ use std::convert::Infallible;
 use std::fmt;
 
 use super::message_id::IdGap;
-use super::shape::{self, MessageIds, ShapeError};
+use super::shape;
+use super::shape::{MessageIds, ShapeError};
 use crate::json::{Json, JsonStr, MAX_SAFE_INTEGER, Type};
 use crate::log::{Draft, Event, Kind};
 

@@ -1,6 +1,6 @@
 //! Content blocks: what ACP has passes, the rest is named.
 
-use sessiond::rpc::acp::Options;
+use sessiond::acp::Options;
 
 use super::support::{log, member, replay};
 use super::{PLAIN, assistant, result, text, update, user};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sessiond::disk::fault::{Effect, FaultFs, Op};
-use sessiond::disk::record::RecordingFs;
+use sessiond::disk::fs::fault::{Effect, FaultFs, Op};
+use sessiond::disk::fs::record::RecordingFs;
 use tokio::runtime::Runtime;
 
 use super::local::Local;

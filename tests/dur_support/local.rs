@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sessiond::daemon::{JsonlOptions, JsonlStorage};
 use sessiond::disk::fs::FileSystem;
-use sessiond::disk::lock::Holder;
-use sessiond::rpc::{Server, Settings};
+use sessiond::disk::live::lock::Holder;
+use sessiond::server::{Server, Settings};
 use sessiond::session::Limits;
 use sessiond::stdio::{WakeFd, wait, wake_pair};
+use sessiond::store::{JsonlOptions, JsonlStorage};
 use tokio::runtime::{Builder, Runtime};
 
 use super::process::{Answer, pages};
@@ -48,7 +48,7 @@ impl Local {
             me: Holder { pid: 1, since_ms: 0 },
             fault_file: None,
         };
-        let storage = JsonlStorage::over(fs, options, runtime.handle().clone(), waker);
+        let storage = JsonlStorage::over(fs, options, runtime.handle().clone(), waker.into_fn());
         let settings = Settings {
             clock: "fixed:1700000000000+1".parse().unwrap(),
             ids: "sequential".parse().unwrap(),

@@ -5,9 +5,9 @@ pub mod store;
 
 use std::sync::Arc;
 
-use sessiond::disk::damage::{Refused, TooLow, Verdict};
 use sessiond::disk::paths::Encoding;
-use sessiond::disk::read::{ReadLimits, Scan, Sink, StoredEvent, read_log};
+use sessiond::disk::read::damage::{Refused, TooLow, Verdict};
+use sessiond::disk::read::reader::{ReadLimits, Scan, Sink, StoredEvent, read_log};
 use sessiond::log::{Event, Header, Log, Offset, Seq};
 use sessiond::session::{Candidate, History, Limits, Refusal, Rules, Vocabulary};
 

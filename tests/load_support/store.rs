@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sessiond::disk::catalogue::{Catalogue, Listed};
-use sessiond::disk::delete::{DeleteError, delete};
-use sessiond::disk::find::{FindError, Later, find};
+use sessiond::disk::catalog::find::{FindError, Later, find};
+use sessiond::disk::catalog::list::Status;
+use sessiond::disk::catalog::records::{Catalogue, Listed};
+use sessiond::disk::catalog::summary::{Facts, write_summary};
 use sessiond::disk::fs::FileSystem;
-use sessiond::disk::list::Status;
-use sessiond::disk::lock::Holder;
-use sessiond::disk::os::OsFs;
+use sessiond::disk::fs::os::OsFs;
+use sessiond::disk::live::lock::Holder;
+use sessiond::disk::maintenance::delete::{DeleteError, delete};
 use sessiond::disk::paths::{Encoding, LogPath};
-use sessiond::disk::summary::{Facts, write_summary};
 use sessiond::log::SessionId;
 
 pub const ME: Holder = Holder { pid: 1, since_ms: 2 };

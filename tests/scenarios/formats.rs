@@ -1,7 +1,7 @@
 //! Encodings, generations of the format, and payloads that other readers do not agree on.
 
 use serde_json::{Value, json};
-use sessiond::disk::zstd::FrameEncoder;
+use sessiond::disk::read::zstd::FrameEncoder;
 
 use super::kit::{Says, Store, header, lines, log, note, to, turn, turn_start};
 

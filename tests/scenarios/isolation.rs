@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use sessiond::daemon::MemoryStorage;
 use sessiond::log::{Seq, SessionId};
-use sessiond::rpc::storage::{Job, JobResult, Storage, StoreDescription, Ticket, Written};
-use sessiond::rpc::{CanonicalPath, Server, Settings};
+use sessiond::server::{Server, Settings};
 use sessiond::session::Session;
+use sessiond::store::CanonicalPath;
+use sessiond::store::MemoryStorage;
+use sessiond::store::storage::{Job, JobResult, Storage, StoreDescription, Ticket, Written};
 
 use super::kit::{Says, Store, note, to, turn};
 use crate::storage_support::{Differs, Double};

@@ -14,7 +14,7 @@ pub(crate) struct Schemas(BTreeMap<String, Value>);
 impl Schemas {
     /// As the program makes them now.
     pub(crate) fn current() -> Self {
-        let files = sessiond::rpc::schema::files();
+        let files = sessiond::protocol::schema::files();
         Self(files.into_iter().map(|(name, text)| (name, serde_json::from_str(&text).unwrap())).collect())
     }
 

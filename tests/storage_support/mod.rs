@@ -1,10 +1,10 @@
 //! A store in memory that a test can step into: a double says only where it differs.
 #![allow(dead_code, unreachable_pub)]
 
-use sessiond::daemon::MemoryStorage;
 use sessiond::log::{Seq, SessionId};
-use sessiond::rpc::storage::{Job, JobResult, Storage, StoreDescription, Ticket, Written};
 use sessiond::session::Session;
+use sessiond::store::MemoryStorage;
+use sessiond::store::storage::{Job, JobResult, Storage, StoreDescription, Ticket, Written};
 
 /// Where a double differs from the store in memory.
 pub trait Differs {

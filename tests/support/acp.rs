@@ -8,9 +8,9 @@ use std::collections::HashSet;
 use std::sync::{Mutex, OnceLock};
 
 use serde_json::Value;
+use sessiond::acp::{Follower, Options, Replay, Updates};
 use sessiond::json::{Json, quote};
 use sessiond::log::{Log, Offset, read_event};
-use sessiond::rpc::acp::{Follower, Options, Replay, Updates};
 
 /// Puts one event line into a log.
 pub fn push(log: &mut Log, line: &str) {

@@ -1,8 +1,8 @@
 //! A client of the protocol without a process: lines in, lines out, over a memory store.
 
-use sessiond::daemon::MemoryStorage;
 use sessiond::json::{Json, JsonText, quote};
-use sessiond::rpc::{Server, Settings};
+use sessiond::server::{Server, Settings};
+use sessiond::store::MemoryStorage;
 
 /// A connection to a server of its own.
 pub struct Client {

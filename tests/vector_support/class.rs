@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sessiond::json::FaultKind;
-use sessiond::rpc::WireError;
+use sessiond::protocol::WireError;
 use sessiond::session::Refusal;
 
 /// Classes that the reference gives only when it loads, seeds or forks.

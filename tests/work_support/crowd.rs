@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use sessiond::daemon::MemoryStorage;
 use sessiond::log::{Seq, SessionId};
-use sessiond::rpc::storage::{Job, JobResult, Storage, StoreDescription, Ticket, Written};
-use sessiond::rpc::{Server, Settings};
+use sessiond::server::{Server, Settings};
 use sessiond::session::{Limits, Session};
+use sessiond::store::MemoryStorage;
+use sessiond::store::storage::{Job, JobResult, Storage, StoreDescription, Ticket, Written};
 
 use super::Meter;
 use crate::storage_support::{Differs, Double};

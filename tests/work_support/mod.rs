@@ -7,9 +7,9 @@ pub mod probes;
 
 use std::collections::BTreeMap;
 
-use sessiond::daemon::MemoryStorage;
-use sessiond::rpc::{Server, Settings};
+use sessiond::server::{Server, Settings};
 use sessiond::session::Limits;
+use sessiond::store::MemoryStorage;
 
 /// Counts what a request costs.
 pub trait Meter {

@@ -1,12 +1,12 @@
 //! The conversation with the store: requests as lines, and what comes back.
 
-use sessiond::daemon::MemoryStorage;
-use sessiond::disk::damage::Refused;
 use sessiond::disk::paths::Encoding;
-use sessiond::disk::read::{ReadLimits, Sink, StoredEvent, read_log};
+use sessiond::disk::read::damage::Refused;
+use sessiond::disk::read::reader::{ReadLimits, Sink, StoredEvent, read_log};
 use sessiond::log::{Header, Log, Offset, SessionId, header_line};
-use sessiond::rpc::{Server, Settings};
+use sessiond::server::{Server, Settings};
 use sessiond::session::Limits;
+use sessiond::store::MemoryStorage;
 
 use super::super::plain::{member, parts};
 use super::log::Event;

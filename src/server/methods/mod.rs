@@ -1,0 +1,15 @@
+//! What the methods do, one file per concern, and the table that hands calls to them.
+
+mod append;
+mod end;
+mod initialize;
+mod list;
+mod open;
+mod read;
+mod rescue;
+mod status;
+mod table;
+
+pub(super) use append::{append_direct, append_usual};
+pub use initialize::METHODS;
+pub(super) use status::is_status;

@@ -1,0 +1,281 @@
+//! How sessions become live: `session/new`, `session/fork`, `session/load`, `session/resume`.
+
+use std::collections::HashSet;
+
+use crate::json::{Json, Type, quote};
+use crate::log::{HeaderError, HeaderMeta, Seq, SessionId};
+use crate::protocol::Dialect;
+use crate::protocol::RawJson;
+use crate::protocol::params::{ForkParams, InvariantsMode, LoadParams, NewParams, ReplayMode, ResumeParams};
+use crate::protocol::results::{Face, Forked, Opened};
+use crate::protocol::{Code, WireError};
+use crate::server::errors::not_stored;
+use crate::server::params_error::unknown_param;
+use crate::server::service::{Answer, Next, Service, Stop, bad_param, session_id};
+use crate::session::{Boundary, Command, Fork, Moment, New, Outcome, Restore, Seed, SnapshotOf};
+use crate::store::StorageError;
+use crate::store::storage::{Job, JobResult, Publication};
+
+use super::read::policy;
+
+impl Service {
+    pub(super) fn new_session(&mut self, params: NewParams) -> Answer<Face<Opened>> {
+        let meta = read_meta(params.meta.as_ref())?;
+        let cwd = merge_cwd(params.cwd.as_deref(), meta.cwd.as_deref())?;
+        self.require_cwd(cwd.as_deref())?;
+        let meta = HeaderMeta { cwd, ..meta };
+        check_header_texts(&meta)?;
+        let id = params.session_id.as_deref().map(|id| session_id("sessionId", id)).transpose()?;
+        let ephemeral = params.ephemeral == Some(true);
+        if let Some(id) = &id {
+            self.check_unused(id)?;
+        }
+        let id = match id {
+            Some(id) => id,
+            None => self.mint()?,
+        };
+        if let Some(parent) = &meta.parent_session {
+            self.check_lineage("meta.parentSession", &id, parent)?;
+        }
+        let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
+        let seed_length = meta.seed_length;
+        let header = meta.into_header(id, moment.created_at(), false);
+        let seed = params.seed.as_ref().map(|raw| Seed { events: raw.verified().0 });
+        let seeded = seed.is_some();
+        let invariants = match params.invariants {
+            Some(InvariantsMode::Off) => crate::session::Invariants::Off,
+            Some(InvariantsMode::Enforce) => crate::session::Invariants::Enforce,
+            None => self.settings.invariants,
+        };
+        let command = Command::New(New { header, seed, seed_length, invariants, ephemeral });
+        let Outcome::Opened(id) = self.store.execute(command, moment)? else { return Err(odd_outcome()) };
+        let parent = None;
+        self.publish_if(seeded, &id, parent);
+        let opened = self.opened(self.store.session(id.as_str())?);
+        self.created(&opened);
+        Ok(self.face(opened, |opened| vec![("sessionId", text(&opened.session_id))]))
+    }
+
+    pub(super) fn fork(&mut self, params: ForkParams) -> Answer<Face<Forked>> {
+        self.require_cwd(params.cwd.as_deref())?;
+        check_header_texts(&HeaderMeta { cwd: params.cwd.clone(), ..HeaderMeta::default() })?;
+        if params.boundary.is_some() && params.message_id.is_some() {
+            let message = "boundary and messageId each say where to cut; give one of them";
+            return Err(bad_param("messageId", message).into());
+        }
+        let child =
+            params.child_session_id.as_deref().map(|id| session_id("childSessionId", id)).transpose()?;
+        if let Some(child) = &child {
+            self.check_unused(child)?;
+        }
+        if let Err(refusal) = self.store.instance(&params.session_id, params.instance_id.as_deref()) {
+            return Err(self.refused(refusal));
+        }
+        if let Some(child) = &child {
+            self.check_lineage("childSessionId", child, &params.session_id)?;
+        }
+        let of_message = params.message_id.as_deref().map(|id| self.boundary_of(&params.session_id, id));
+        let of_message = of_message.transpose()?.map(|seq| seq.to_string());
+        let given = params.boundary.as_ref().map(|raw| raw.verified().0);
+        let boundary = of_message.as_deref().map(Json::from_verified).or(given);
+        let of = SnapshotOf {
+            session: &params.session_id,
+            instance: params.instance_id.as_deref(),
+            boundary: Boundary { seq: boundary, on_open_turn: policy(params.on_open_turn) },
+        };
+        let invariants = params.invariants.map(|mode| self.invariants(Some(mode)));
+        let child = match child {
+            // One that will be refused takes no number.
+            None if self.settings.ids.is_fixed() && self.store.snapshot(of).is_ok() => Some(self.mint()?),
+            child => child,
+        };
+        let ephemeral = params.ephemeral == Some(true);
+        let command = Command::Fork(Fork { of, child, cwd: params.cwd.clone(), invariants, ephemeral });
+        let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
+        let Outcome::Forked(id, cut) = self.store.execute(command, moment)? else {
+            return Err(odd_outcome());
+        };
+        let parent = SessionId::new(&params.session_id).ok();
+        self.publish_if(true, &id, parent);
+        let opened = self.opened(self.store.session(id.as_str())?);
+        self.created(&opened);
+        let forked = Forked::of(opened, cut.last().map(Seq::get));
+        Ok(self.face(forked, |forked| vec![("sessionId", text(&forked.session_id))]))
+    }
+
+    pub(super) fn load(&mut self, params: LoadParams) -> Answer<Face<Opened>> {
+        self.require_cwd(params.cwd.as_deref())?;
+        let default = match self.connection.dialect {
+            Dialect::Native => ReplayMode::None,
+            Dialect::Acp => ReplayMode::Updates,
+        };
+        let was_live = self.store.session(&params.session_id).is_ok();
+        let opened = self.make_live(&params.session_id, params.invariants)?;
+        if params.replay.unwrap_or(default) == ReplayMode::Updates {
+            let id = session_id("sessionId", &params.session_id)?;
+            self.call.next = Next::Replay { id, opened: !was_live };
+        }
+        Ok(self.face(opened, |_| Vec::new()))
+    }
+
+    pub(super) fn resume(&mut self, params: ResumeParams) -> Answer<Face<Opened>> {
+        self.require_cwd(params.cwd.as_deref())?;
+        let opened = self.make_live(&params.session_id, params.invariants)?;
+        Ok(self.face(opened, |_| Vec::new()))
+    }
+
+    /// *Opened* of a session that is live, or becomes it now.
+    fn make_live(&mut self, id: &str, invariants: Option<InvariantsMode>) -> Answer<Opened> {
+        if let Ok(session) = self.store.session(id) {
+            return Ok(self.opened(session));
+        }
+        let id = SessionId::new(id).map_err(|_| not_stored(id))?;
+        let (vocabulary, limits) = (self.store.vocabulary().clone(), *self.store.limits());
+        let loaded = match self.wait_for(|| Job::Load { id: id.clone(), vocabulary, limits })? {
+            JobResult::Loaded(loaded) => *loaded?,
+            _ => return Err(odd_outcome()),
+        };
+        let restore = Restore {
+            header: loaded.header,
+            inherited: loaded.inherited,
+            history: loaded.history,
+            invariants: self.invariants(invariants),
+            mended: loaded.mended,
+        };
+        let moment = &mut Moment::at(0, &mut self.settings.ids);
+        match self.store.execute(Command::Restore(restore), moment) {
+            Ok(Outcome::Opened(id)) => {
+                let opened = self.opened(self.store.session(id.as_str())?);
+                self.created(&opened);
+                Ok(opened)
+            }
+            Ok(_) => Err(odd_outcome()),
+            Err(refusal) => {
+                self.abandon(id);
+                Err(refusal.into())
+            }
+        }
+    }
+
+    /// Where a fork from a message is cut.
+    fn boundary_of(&self, session: &str, message: &str) -> Result<Seq, WireError> {
+        let session = self.store.session(session)?;
+        session.boundary_of(message).ok_or_else(|| {
+            let id: String = message.chars().take(100).collect();
+            let last = session.next_seq().last().map_or_else(|| "null".to_owned(), |seq| seq.to_string());
+            let text =
+                format!("no event holds the message {id:?}; session/messages lists those of the surface");
+            WireError::new(Code::InvalidBoundary, text).text("messageId", &id).fact("lastSeq", last)
+        })
+    }
+
+    /// A new session is not its own ancestor, as far as the live sessions tell (PROTOCOL 9.11).
+    fn check_lineage(&self, field: &str, id: &SessionId, parent: &str) -> Result<(), WireError> {
+        /// So many ancestors are looked at.
+        const MOST: usize = 1_000;
+        let parent_of = |name: &&str| self.store.session(name).ok()?.header().parent_session.as_deref();
+        let mut ancestors = std::iter::successors(Some(parent), parent_of).take(MOST);
+        if !ancestors.any(|name| name == id.as_str()) {
+            return Ok(());
+        }
+        let message = format!("{field}: session {id} would be its own ancestor; choose another id or parent");
+        Err(bad_param(field, message))
+    }
+
+    /// The id is neither live nor stored, and one more session may be live.
+    fn check_unused(&mut self, id: &SessionId) -> Answer<()> {
+        self.store.check_free(id)?;
+        self.check_unknown(id)
+    }
+
+    /// The id is neither live nor stored.
+    pub(super) fn check_unknown(&mut self, id: &SessionId) -> Answer<()> {
+        self.store.check_unknown(id)?;
+        match self.find_stored(id, true)? {
+            None => Ok(()),
+            Some(summary) => Err(StorageError::Exists { id: id.clone(), summary }.into()),
+        }
+    }
+
+    /// A session that begins with events has its file before it is answered for.
+    fn publish_if(&mut self, seeded: bool, id: &SessionId, parent: Option<SessionId>) {
+        let stored = self.store.session(id.as_str()).is_ok_and(|session| !session.is_ephemeral());
+        if let (true, true, Some(job)) = (seeded, stored, self.publication(id, parent)) {
+            self.call.next = Next::Hold(job, Some(id.clone()));
+        }
+    }
+
+    /// The job that makes a live session's file with all that it holds.
+    pub(in crate::server) fn publication(
+        &mut self,
+        id: &SessionId,
+        parent: Option<SessionId>,
+    ) -> Option<Job> {
+        let session = self.store.session_mut(id.as_str()).ok()?;
+        let publication = Publication { parent, ..session.into() };
+        Some(Job::Publish(id.clone(), Box::new(publication)))
+    }
+
+    /// ACP requires `cwd` and wants it absolute; so do we wherever it is given.
+    fn require_cwd(&self, cwd: Option<&str>) -> Result<(), WireError> {
+        match cwd {
+            Some(cwd) if !cwd.starts_with('/') => {
+                Err(bad_param("cwd", "cwd must be an absolute path; write it from / on"))
+            }
+            None if self.connection.dialect == Dialect::Acp => {
+                Err(bad_param("cwd", "cwd is missing; ACP requires the session's absolute working directory"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn read_meta(meta: Option<&RawJson>) -> Result<HeaderMeta, WireError> {
+    let Some(raw) = meta else { return Ok(HeaderMeta::default()) };
+    let (json, _) = raw.verified();
+    let mut names = HashSet::new();
+    if json.kind() != Type::Object || !json.members().all(|(key, _)| names.insert(key.wtf8())) {
+        return Err(bad_param("meta", "meta must be an object without duplicate members"));
+    }
+    HeaderMeta::parse(json).map_err(|error| {
+        let field = format!("meta.{}", error.member());
+        let message = match &error {
+            HeaderError::UnknownMember(name) => return unknown_param("meta.", name, &HeaderMeta::MEMBERS),
+            error => format!("meta.{error}"),
+        };
+        bad_param(&field, message)
+    })
+}
+
+/// A header stands in every line that names its session, so its texts must not fill one.
+fn check_header_texts(meta: &HeaderMeta) -> Result<(), WireError> {
+    const MAX: usize = 4096;
+    let texts = [
+        ("cwd", meta.cwd.as_deref()),
+        ("meta.parentSession", meta.parent_session.as_deref()),
+        ("meta.agentPreset", meta.agent_preset.as_deref()),
+    ];
+    let is_long = |text: &str| text.len() > MAX || quote(text).len() > MAX + 2;
+    match texts.into_iter().find(|(_, text)| text.is_some_and(is_long)) {
+        Some((field, _)) => Err(bad_param(
+            field,
+            format!("{field} may have {MAX} bytes at most, escapes counted; shorten it"),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn merge_cwd(cwd: Option<&str>, meta: Option<&str>) -> Result<Option<String>, WireError> {
+    match (cwd, meta) {
+        (Some(a), Some(b)) if a != b => Err(bad_param("cwd", "cwd and meta.cwd differ; give one of them")),
+        (a, b) => Ok(a.or(b).map(str::to_owned)),
+    }
+}
+
+fn text(value: &str) -> RawJson {
+    RawJson::from_text(quote(value))
+}
+
+fn odd_outcome() -> Stop {
+    WireError::new(Code::Internal, "a command had another outcome than it can have; report this").into()
+}

@@ -1,0 +1,31 @@
+//! The server: lines of one client in, lines out (PROTOCOL 1 to 3).
+//!
+//! [`Server`] knows no file descriptor: bytes come in and go out as arguments, and what waits for a store goes
+//! through [`crate::store::storage::Storage`].
+
+mod ambient;
+mod append_reader;
+mod connection;
+mod envelope;
+mod errors;
+mod history_stream;
+mod methods;
+mod order;
+mod panics;
+mod params_error;
+mod pending;
+mod pump;
+mod response;
+#[allow(clippy::module_inception)]
+mod server;
+mod service;
+mod too_large;
+mod trace;
+mod write_set;
+
+pub use ambient::{Clock, IdSource, iso8601};
+pub use connection::DeclaredType;
+pub use envelope::{EnvelopeFault, Incoming, Request};
+pub use methods::METHODS;
+pub use server::Server;
+pub use service::{Outlet, Settings, WireLimits};

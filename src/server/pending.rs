@@ -1,0 +1,359 @@
+//! Requests that cannot be answered yet: for a job, or for another request of their session.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
+
+use super::order::{Order, Place};
+use super::server::Server;
+use super::service::Found;
+use crate::json::Json;
+use crate::log::{Offset, Seq, SessionId};
+use crate::protocol::{Code, WireError};
+use crate::session::Session;
+use crate::store::storage::Ticket;
+
+/// A request's id, the same for every spelling of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RequestId(Box<[u8]>);
+
+impl RequestId {
+    /// A string's contents behind a quote, or the text of anything else.
+    pub(super) fn of(id: Json<'_>) -> Self {
+        Self(match id.as_str() {
+            Some(text) => [b"\"", &*text.wtf8()].concat().into(),
+            None => id.text().as_bytes().into(),
+        })
+    }
+}
+
+/// What a failed job takes back.
+#[derive(Debug)]
+pub(super) enum Undo {
+    /// Nothing: what was committed stays so.
+    Nothing,
+    /// The session never became live.
+    Close(SessionId),
+    /// The events from there on were never committed.
+    Retract(SessionId, Offset),
+}
+
+/// Lines that wait for a job.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lines {
+    pub(super) text: String,
+    /// Where the answers lie that promise stable storage.
+    pub(super) durable: Vec<Range<usize>>,
+}
+
+impl From<String> for Lines {
+    fn from(text: String) -> Self {
+        Self { text, durable: Vec::new() }
+    }
+}
+
+/// A request that waits for a job.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// It runs again with the job's result.
+    Rerun {
+        /// Its line.
+        line: Box<str>,
+        /// Its id, by which it can be cancelled.
+        id: RequestId,
+        /// The session ids that it names.
+        names: Vec<String>,
+        /// What it has learned of ids so far.
+        found: Vec<Found>,
+        /// The job takes effect whatever becomes of the request, which is not to be cancelled.
+        final_job: bool,
+    },
+    /// Its response is ready and goes out when the job is done.
+    Hold {
+        /// The response and what goes out with it; a failure puts an error in the response's place.
+        lines: Lines,
+        /// The session ids that it names.
+        names: Vec<String>,
+        /// What is taken back when the job fails.
+        undo: Undo,
+    },
+    /// The history that it asked for is being told.
+    Told {
+        /// Its id, by which it can be cancelled.
+        id: RequestId,
+        /// The session ids that it names.
+        names: Vec<String>,
+    },
+    /// The end of the daemon: a session whose log another program took is stored anew.
+    Rescue(Box<Session>),
+    /// It was cancelled: nobody wants the result.
+    Nobody {
+        /// The session ids that it named.
+        names: Vec<String>,
+    },
+}
+
+/// A request that waits for a busy session.
+#[derive(Debug)]
+struct Behind {
+    line: Box<str>,
+    id: RequestId,
+}
+
+/// Where a request is that can be cancelled; of several with one id the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Spot {
+    /// Its history is being told.
+    Told(Ticket),
+    /// It waits for a busy session.
+    Behind(Place),
+    /// It waits for a job.
+    Job(Ticket),
+}
+
+/// A request that was taken back.
+#[derive(Debug)]
+pub(super) enum Cancelled {
+    /// It has done nothing; its line.
+    Line(Box<str>),
+    /// Its history is to be told no further.
+    Told(Ticket),
+}
+
+/// A session that no line may name yet: its making, or its last events, are not told.
+#[derive(Debug, Default)]
+struct Untold {
+    /// Requests that wait to tell of it.
+    holds: usize,
+    /// Its durable watermarks meanwhile.
+    durable: Vec<Seq>,
+}
+
+/// How much waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Waits {
+    /// Jobs that requests or answers wait for.
+    pub(super) jobs: u64,
+    /// Requests behind busy sessions.
+    pub(super) requests: u64,
+    /// Bytes of their lines.
+    pub(super) bytes: u64,
+}
+
+/// What waits, and for what. A step costs what it concerns, however much waits beside it.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    last: Ticket,
+    jobs: HashMap<Ticket, Waiting>,
+    /// Requests that wait for busy sessions.
+    behind: Order<Behind>,
+    /// Bytes of their lines.
+    bytes: usize,
+    /// The requests that can be cancelled.
+    ids: HashMap<RequestId, BTreeSet<Spot>>,
+    untold: HashMap<SessionId, Untold>,
+    /// Durable watermarks that may be told.
+    durable: VecDeque<(SessionId, Seq)>,
+}
+
+impl Queue {
+    /// Whether anything waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.behind.is_empty()
+    }
+
+    /// Whether nothing waits for that session, nor a request for it behind another one.
+    pub(super) fn is_free(&self, id: &str) -> bool {
+        self.behind.is_free(id)
+    }
+
+    /// Whether a request that names these sessions must wait: for one of them, or for an older one
+    /// that does. An empty name stands for the list of all sessions.
+    pub(super) fn is_busy(&self, names: &[String]) -> bool {
+        self.behind.is_busy(names)
+    }
+
+    /// Whether one that has waited must go on waiting.
+    pub(super) fn is_held(&self, names: &[String]) -> bool {
+        self.behind.is_held(names)
+    }
+
+    /// What waits, as a status tells it.
+    pub(super) fn waits(&self) -> Waits {
+        let (jobs, requests) = (self.jobs.len() as u64, self.behind.len() as u64);
+        Waits { jobs, requests, bytes: self.bytes as u64 }
+    }
+
+    /// Bytes of the requests that wait behind busy sessions.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Puts a request behind the busy sessions.
+    pub(super) fn push_behind(&mut self, line: Box<str>, id: RequestId, names: Vec<String>) {
+        self.bytes += line.len();
+        let place = self.behind.push_back(Behind { line, id: id.clone() }, names);
+        self.ids.entry(id).or_default().insert(Spot::Behind(place));
+    }
+
+    /// Puts one that has waited in front of all others again.
+    pub(super) fn push_ahead(&mut self, line: Box<str>, id: RequestId, names: Vec<String>) {
+        self.bytes += line.len();
+        let place = self.behind.push_front(Behind { line, id: id.clone() }, names);
+        self.ids.entry(id).or_default().insert(Spot::Behind(place));
+    }
+
+    /// A request there waits no more.
+    fn left(&mut self, place: Place, request: Behind) -> Box<str> {
+        self.bytes = self.bytes.saturating_sub(request.line.len());
+        self.forget(&request.id, Spot::Behind(place));
+        request.line
+    }
+
+    fn forget(&mut self, id: &RequestId, spot: Spot) {
+        if let Some(spots) = self.ids.get_mut(id) {
+            spots.remove(&spot);
+            if spots.is_empty() {
+                self.ids.remove(id);
+            }
+        }
+    }
+
+    /// Lets a request wait for a job.
+    pub(super) fn wait(&mut self, waiting: Waiting) -> Ticket {
+        self.last += 1;
+        self.behind.begin(waiting.names());
+        if let Some((id, spot)) = waiting.cancelled_by(self.last) {
+            self.ids.entry(id.clone()).or_default().insert(spot);
+        }
+        if let Some(id) = waiting.untold() {
+            self.untold.entry(id.clone()).or_default().holds += 1;
+        }
+        self.jobs.insert(self.last, waiting);
+        self.last
+    }
+
+    /// The request that waited for a job; its sessions are free again, and may be named.
+    pub(super) fn done(&mut self, ticket: Ticket) -> Option<Waiting> {
+        let waiting = self.jobs.remove(&ticket)?;
+        self.behind.end(waiting.names());
+        if let Some((id, spot)) = waiting.cancelled_by(ticket) {
+            self.forget(id, spot);
+        }
+        if let Some(id) = waiting.untold()
+            && let Some(untold) = self.untold.get_mut(id)
+        {
+            untold.holds -= 1;
+            if untold.holds == 0 {
+                let durable = std::mem::take(&mut untold.durable);
+                self.durable.extend(durable.into_iter().map(|seq| (id.clone(), seq)));
+                self.untold.remove(id);
+            }
+        }
+        Some(waiting)
+    }
+
+    /// A session is durable so far: that is told, of one that no line may name yet after what makes it known.
+    pub(super) fn note_durable(&mut self, id: SessionId, seq: Seq) {
+        match self.untold.get_mut(&id) {
+            Some(untold) => untold.durable.push(seq),
+            None => self.durable.push_back((id, seq)),
+        }
+    }
+
+    /// The next watermark to be told.
+    pub(super) fn next_durable(&mut self) -> Option<(SessionId, Seq)> {
+        self.durable.pop_front()
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_told(&self) -> bool {
+        self.durable.is_empty()
+    }
+
+    /// Whether [`Self::next_free`] has not yet looked at all that waits.
+    pub(super) fn may_be_free(&self) -> bool {
+        self.behind.may_be_free()
+    }
+
+    /// The first request that waits behind no busy session any more.
+    pub(super) fn next_free(&mut self) -> Option<Box<str>> {
+        let (place, request) = self.behind.next_free()?;
+        Some(self.left(place, request))
+    }
+
+    /// Takes the request of that id back; none if no such request waits that can be taken back. One whose effect is
+    /// done is not.
+    pub(super) fn cancel(&mut self, id: &RequestId) -> Option<Cancelled> {
+        match *self.ids.get(id)?.first()? {
+            Spot::Told(ticket) => {
+                self.done(ticket)?;
+                Some(Cancelled::Told(ticket))
+            }
+            Spot::Behind(place) => {
+                let request = self.behind.remove(place)?;
+                Some(Cancelled::Line(self.left(place, request)))
+            }
+            spot @ Spot::Job(ticket) => {
+                self.forget(id, spot);
+                let waiting = self.jobs.get_mut(&ticket)?;
+                let names = waiting.names().to_vec();
+                match std::mem::replace(waiting, Waiting::Nobody { names }) {
+                    Waiting::Rerun { line, .. } => Some(Cancelled::Line(line)),
+                    _ => None,
+                }
+            }
+        }
+    }
+}
+
+impl Waiting {
+    fn names(&self) -> &[String] {
+        match self {
+            Self::Rerun { names, .. }
+            | Self::Hold { names, .. }
+            | Self::Told { names, .. }
+            | Self::Nobody { names } => names,
+            Self::Rescue(_) => &[], // no request comes any more
+        }
+    }
+
+    /// The id that can cancel it, and where it is then.
+    fn cancelled_by(&self, ticket: Ticket) -> Option<(&RequestId, Spot)> {
+        match self {
+            Self::Rerun { id, final_job: false, .. } => Some((id, Spot::Job(ticket))),
+            Self::Told { id, .. } => Some((id, Spot::Told(ticket))),
+            Self::Rerun { .. } | Self::Hold { .. } | Self::Rescue(_) | Self::Nobody { .. } => None,
+        }
+    }
+
+    /// The session that no line may name before it.
+    fn untold(&self) -> Option<&SessionId> {
+        match self {
+            Self::Hold { undo: Undo::Close(id) | Undo::Retract(id, _), .. } => Some(id),
+            _ => None,
+        }
+    }
+}
+
+impl Server {
+    /// Takes the request of that id back, if it waits and has done nothing.
+    pub(super) fn cancel(&mut self, id: Json<'_>) {
+        // Its id as it came: another spelling of it may have cancelled it.
+        let own: Box<str> = match self.queue.cancel(&RequestId::of(id)) {
+            Some(Cancelled::Told(ticket)) => {
+                let Some(streaming) = self.streams.cancel(ticket) else { return };
+                if streaming.opened {
+                    self.let_go(&streaming.session, false);
+                }
+                streaming.id
+            }
+            Some(Cancelled::Line(line)) => {
+                let own = Json::parse(&line).ok().and_then(|(request, _)| request.get("id"));
+                own.unwrap_or(id).text().into()
+            }
+            None => return,
+        };
+        let cancelled = WireError::new(Code::RequestCancelled, "cancelled by the client");
+        self.refuse(&own, &cancelled);
+    }
+}

@@ -1,0 +1,345 @@
+//! What a server does between two lines: finished jobs, turns to write, histories to stream, the end.
+
+use super::panics::survives;
+use super::pending::{Lines, Undo, Waiting};
+use super::server::{From, Server};
+use super::service::{Service, notify};
+use super::write_set::{Fate, Touched, refuse_lines};
+use crate::json::quote;
+use crate::log::{Seq, SessionId};
+use crate::protocol::Notice;
+use crate::protocol::{Code, WireError};
+use crate::session::{Moment, Session};
+use crate::store::StorageError;
+use crate::store::storage::{Job, JobResult, Rescued, Storage, Unreleased, Written};
+
+/// So much output is made of requests that have waited before the caller is asked to take it.
+const PORTION: usize = 1 << 20;
+
+impl Server {
+    /// Streams a portion of a history; the load is answered after its last one.
+    pub(super) fn stream(&mut self) {
+        let told = self.guarded(|server| {
+            let Some(service) = server.service.as_mut() else { return };
+            if let Some((ticket, told)) = server.streams.portion(&mut service.out) {
+                service.connection.fixed = true; // its load is answered
+                service.out.push_str(&told.lines);
+                server.queue.done(ticket);
+            }
+        });
+        if !told {
+            self.stream_broke();
+        }
+    }
+
+    /// The last act: every live session is let go of, flushed and unlocked. Nothing is announced: the
+    /// connection ends with the sessions. Histories that are still being streamed are given up.
+    pub fn shut_down(&mut self) {
+        for ticket in self.streams.give_up() {
+            self.queue.done(ticket);
+        }
+        let Some(service) = self.service.as_mut() else { return };
+        self.ending = true;
+        service.connection.silence();
+        let ids: Vec<SessionId> = service.store.sessions().map(|session| session.id().clone()).collect();
+        for id in ids {
+            // One that meets a bug keeps no other from being stored whole.
+            self.unsaved |= !self.guarded(|server| server.let_go(&id, true));
+        }
+        self.settle();
+    }
+
+    /// Whether the last act could not store all that was answered.
+    pub fn is_unsaved(&self) -> bool {
+        self.unsaved
+    }
+
+    /// A session that nobody asked to close was not stored whole. At the end, one whose log another program took is stored
+    /// anew (PROTOCOL 3.1, Rescue).
+    fn unreleased(&mut self, unreleased: Unreleased) {
+        match unreleased {
+            Unreleased { session: Some(session), error } if self.ending && error.is_taken() => {
+                self.rescue_at_end(session, None);
+            }
+            Unreleased { error, .. } => {
+                tracing::error!(?error, "a session that nobody asked to close was not stored whole");
+                self.unsaved = true;
+            }
+        }
+    }
+
+    fn rescue_at_end(&mut self, mut session: Box<Session>, other: Option<SessionId>) {
+        let publication = Box::new(session.as_mut().into());
+        self.start(Waiting::Rescue(session), Job::Rescue(publication, other));
+    }
+
+    fn rescued_at_end(&mut self, session: Box<Session>, result: JobResult) {
+        let Some(service) = self.service.as_mut() else { return };
+        match result {
+            JobResult::Rescued(Ok(Rescued::Renamed(id))) => service.abandon(id),
+            JobResult::Rescued(Ok(_)) => service.abandon(session.id().clone()),
+            JobResult::Rescued(Err(StorageError::Exists { .. })) => {
+                let moment = &mut Moment::at(0, &mut service.settings.ids);
+                match service.store.mint(moment) {
+                    Ok(other) => self.rescue_at_end(session, Some(other)),
+                    Err(_) => self.unsaved = true,
+                }
+            }
+            result => {
+                tracing::error!(session = %session.id(), ?result, "a session whose log another program took was not stored");
+                self.unsaved = true;
+            }
+        }
+    }
+
+    /// Closes a session for which no request asks.
+    pub(super) fn let_go(&mut self, id: &SessionId, announced: bool) {
+        let Some(service) = self.service.as_mut() else { return };
+        let session = if announced { service.end(id.as_str()) } else { service.forget(id.as_str()) };
+        if let Some(session) = session.filter(|session| !session.is_ephemeral()) {
+            let names = vec![id.as_str().to_owned()];
+            self.start(Waiting::Nobody { names }, Job::Release(session));
+        }
+    }
+
+    /// Ends a turn: writes what requests have committed, and carries out what finished jobs allow.
+    pub fn settle(&mut self) {
+        self.write_turn();
+        self.work();
+        self.forget_time();
+    }
+
+    /// Carries out what finished jobs allow.
+    pub(super) fn work(&mut self) {
+        if let Some(way) = self.service.as_mut().and_then(|service| service.outlet.as_mut()) {
+            way.gone = 0;
+        }
+        if self.has_settled() {
+            return; // as mostly, where each request waits for the last answer
+        }
+        loop {
+            self.tell_durable();
+            if let Some((ticket, result)) = self.finished() {
+                self.tell_durable();
+                self.resume(ticket, result);
+            } else if let Some(line) = if self.has_room() { self.queue.next_free() } else { None } {
+                self.take(&line, From::Behind);
+            } else if self.service.as_ref().is_some_and(|service| !service.turn.is_empty()) {
+                self.write_turn();
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// Whether nothing is to be written, told or carried out. Storage hears its news here.
+    fn has_settled(&mut self) -> bool {
+        let is_written = self.service.as_mut().is_some_and(|service| {
+            let has_news = survives(|| service.storage.has_news()).unwrap_or(true);
+            !has_news && service.turn.is_empty()
+        });
+        is_written && self.queue.is_told() && self.is_idle()
+    }
+
+    /// Whether one more request that has waited may be carried out before the caller takes the output.
+    fn has_room(&self) -> bool {
+        let Some(service) = &self.service else { return false };
+        let made = service.out.len() + service.outlet.as_ref().map_or(0, |way| way.gone);
+        !self.held && made < PORTION
+    }
+
+    /// Hands what this turn has committed to the operating system, before any of it is told.
+    pub(super) fn write_turn(&mut self) {
+        let Some(service) = self.service.as_mut().filter(|service| !service.turn.is_empty()) else { return };
+        let (touched, settling) = service.turn.take();
+        let mut fates = Vec::with_capacity(touched.len());
+        for Touched { id, .. } in &touched {
+            fates.push(match service.store.session(id.as_str()) {
+                Ok(session) => write(service.storage.as_mut(), session),
+                Err(_) => Fate::Kept,
+            });
+        }
+        let Some(taken) = survives(|| settling.settle(&fates, &mut service.out)) else {
+            return self.telling_broke(&touched, &settling);
+        };
+        for (Touched { id, from }, fate) in touched.iter().zip(&fates) {
+            if let Fate::Failed(_) = fate
+                && survives(|| service.retract(id, *from)).is_none()
+            {
+                service.lose(id);
+            }
+        }
+        for (slot, fate) in fates.iter().enumerate() {
+            let (Fate::Waits, Some(Touched { id, from })) = (fate, touched.get(slot)) else { continue };
+            let lines = taken.waiting.get(slot);
+            let begun = survives(|| {
+                let Some(job) = self.service.as_mut().and_then(|service| service.publication(id, None))
+                else {
+                    return;
+                };
+                let names = vec![id.as_str().to_owned()];
+                let (lines, undo) = (lines.cloned().unwrap_or_default(), Undo::Retract(id.clone(), *from));
+                self.start(Waiting::Hold { lines, names, undo }, job);
+            });
+            if begun.is_none() {
+                self.beginning_broke(id, lines.map_or("", |lines| &lines.text));
+            }
+        }
+        for (slot, lines) in taken.durable.into_list() {
+            let Some(Touched { id, .. }) = touched.get(slot) else { continue };
+            // Later requests of the session need not wait: only this answer does.
+            let waiting = Waiting::Hold { lines: lines.into(), names: Vec::new(), undo: Undo::Nothing };
+            if survives(|| self.start(waiting, Job::Sync(id.clone(), None))).is_none() {
+                self.beginning_broke(id, "");
+            }
+        }
+        if let Some(service) = self.service.as_mut() {
+            service.turn.reuse(touched, settling);
+        }
+    }
+
+    /// Tells the client how far storage has become durable, before the answers that promise it; of a
+    /// session that it does not know yet, after the answer that makes it known.
+    ///
+    /// What a bug on the way leaves untold, the next move of that session tells with it.
+    pub(super) fn tell_durable(&mut self) {
+        let mark = self.output().map_or(0, |out| out.len());
+        if survives(|| self.tell_moves()).is_none()
+            && let Some(out) = self.output()
+        {
+            out.truncate(mark);
+        }
+    }
+
+    fn tell_moves(&mut self) {
+        let Some(service) = self.service.as_mut() else { return };
+        while let Some((id, seq)) = service.storage.durable_moved() {
+            self.queue.note_durable(id, seq);
+        }
+        while let Some((id, seq)) = self.queue.next_durable() {
+            service.durable(&id, seq);
+        }
+    }
+
+    pub(super) fn finished(&mut self) -> Option<(u64, JobResult)> {
+        let service = self.service.as_mut()?;
+        survives(|| service.storage.finished()).flatten()
+    }
+
+    pub(super) fn resume(&mut self, ticket: u64, result: JobResult) {
+        match self.queue.done(ticket) {
+            Some(Waiting::Rerun { line, found, .. }) => {
+                self.take(&line, From::Job(Box::new((result, found))))
+            }
+            Some(Waiting::Hold { lines, undo, .. }) => {
+                if !self.guarded(|server| server.end_hold(&lines, undo, result)) {
+                    self.answers_broke(&lines.text);
+                }
+            }
+            Some(Waiting::Rescue(session)) => {
+                self.unsaved |= !self.guarded(|server| server.rescued_at_end(session, result));
+            }
+            Some(Waiting::Told { .. } | Waiting::Nobody { .. }) | None => match result {
+                JobResult::Released(Err(unreleased)) => {
+                    self.unsaved |= !self.guarded(|server| server.unreleased(*unreleased));
+                }
+                // A load that nobody waits for must not keep the session.
+                JobResult::Loaded(Ok(loaded)) => {
+                    if let Some(service) = self.service.as_mut() {
+                        survives(|| service.abandon(loaded.header.id));
+                    }
+                }
+                _ => {}
+            },
+        }
+    }
+
+    /// Lets lines go that have waited for a job, or refuses what they answer.
+    fn end_hold(&mut self, lines: &Lines, undo: Undo, result: JobResult) {
+        let error = match result {
+            JobResult::Kept(Err(error)) => error,
+            JobResult::Released(Err(unreleased)) => unreleased.error,
+            _ => return self.let_out(lines),
+        };
+        let Some(service) = self.service.as_mut() else { return };
+        let error = match undo {
+            Undo::Close(_) => error,
+            Undo::Nothing | Undo::Retract(..) => error.of_live(),
+        };
+        match undo {
+            // Only answers that promise stable storage are refused.
+            Undo::Retract(..) if error.is_committed() => {
+                return let_out_committed(lines, &error.into(), &mut service.out);
+            }
+            Undo::Nothing => {}
+            Undo::Close(id) => {
+                drop(service.forget(id.as_str()));
+                service.abandon(id); // what has a file all the same can be loaded
+            }
+            Undo::Retract(id, from) => service.retract(&id, from),
+        }
+        refuse_lines(&lines.text, &error.into(), &mut service.out);
+    }
+
+    /// Lets lines go that have waited for their file: what was committed comes before how far it is
+    /// durable, and that before the answers that promise it.
+    pub(super) fn let_out(&mut self, lines: &Lines) {
+        let split = lines.durable.first().map_or(lines.text.len(), |answer| answer.start);
+        if let Some(service) = self.service.as_mut() {
+            service.connection.fixed = true;
+        }
+        let (told, promised) = lines.text.split_at_checked(split).unwrap_or((&lines.text, ""));
+        if let Some(out) = self.output() {
+            out.push_str(told);
+        }
+        if promised.is_empty() {
+            return;
+        }
+        self.tell_durable();
+        if let Some(out) = self.output() {
+            out.push_str(promised);
+        }
+    }
+}
+
+/// Writes one session's events. A bug on the way is that session's alone: its appends are taken back.
+fn write(storage: &mut dyn Storage, session: &Session) -> Fate {
+    match survives(|| storage.write(session)) {
+        Some(Written::Done) => Fate::Kept,
+        Some(Written::Publish) => Fate::Waits,
+        Some(Written::Failed(error)) => Fate::Failed(error.into()),
+        None => {
+            tracing::error!("writing a session's log met a bug; its appends were answered INTERNAL");
+            Fate::Failed(WireError::new(
+                Code::Internal,
+                "a bug in sessiond while it wrote the log; nothing was committed, report this",
+            ))
+        }
+    }
+}
+
+impl Service {
+    /// Says how far a session is durable.
+    pub(super) fn durable(&mut self, id: &SessionId, seq: Seq) {
+        if self.connection.wants(Notice::Durable) {
+            let params = format!("{{\"sessionId\":{},\"durableSeq\":{seq}}}", quote(id.as_str()));
+            notify(&mut self.out, self.connection.prefix, Notice::Durable.method(), &params);
+        }
+    }
+
+    /// Lets go of a session that was opened for nobody.
+    pub(super) fn abandon(&mut self, id: SessionId) {
+        self.storage.start(0, Job::Abandon(id));
+    }
+}
+
+/// Lets lines go of events that are committed though not durable.
+fn let_out_committed(lines: &Lines, error: &WireError, out: &mut String) {
+    let mut at = 0;
+    for answer in &lines.durable {
+        out.push_str(lines.text.get(at..answer.start).unwrap_or(""));
+        refuse_lines(lines.text.get(answer.clone()).unwrap_or(""), error, out);
+        at = answer.end;
+    }
+    out.push_str(lines.text.get(at..).unwrap_or(""));
+}

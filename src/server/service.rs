@@ -1,0 +1,503 @@
+//! The state behind the methods, and how one call runs.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use jsonrpsee::types::ErrorObjectOwned;
+
+use super::ambient::{Clock, IdSource};
+use super::connection::Connection;
+use super::history_stream::begin_update;
+use super::pending::Waits;
+use super::write_set::Turn;
+use crate::acp::{Follower, Options, Replay, Updates};
+use crate::json::{escape_separators, quote};
+use crate::log::{Event, Header, Offset, SessionId};
+use crate::protocol::RawJson;
+use crate::protocol::params::InvariantsMode;
+use crate::protocol::results::{Face, HeaderResult, Opened, Repaired};
+use crate::protocol::{Code, WireError};
+use crate::protocol::{Dialect, Notice};
+use crate::session::{Invariants, Limits, Mended, Moment, Refusal, Session, Store};
+use crate::store::CanonicalPath;
+use crate::store::StorageError;
+use crate::store::storage::{Job, JobResult, Storage, StoredSummary};
+
+/// Bounds of the wire (PROTOCOL 6).
+#[derive(Clone, Copy, Debug)]
+pub struct WireLimits {
+    /// A line in or out, in bytes without its end.
+    pub max_message_bytes: usize,
+    /// Unread output, in bytes, before the input is no longer read.
+    pub max_queued_bytes: usize,
+    /// Entries of a page when no limit is given.
+    pub page_entries: u64,
+    /// Bytes of a page when no limit is given.
+    pub page_bytes: u64,
+}
+
+impl WireLimits {
+    /// Bytes of a line for what may stand around an event: names, a header with its longest texts, the other members.
+    pub const ROOM: usize = 16 << 10;
+}
+
+impl Default for WireLimits {
+    fn default() -> Self {
+        Self {
+            max_message_bytes: 32 << 20,
+            max_queued_bytes: 64 << 20,
+            page_entries: 1_000,
+            page_bytes: 1 << 20,
+        }
+    }
+}
+
+/// What the flags say.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The relations' mode where a client names none.
+    pub invariants: Invariants,
+    /// What events and sessions may be.
+    pub limits: Limits,
+    /// What lines and pages may be.
+    pub wire: WireLimits,
+    /// Where times come from.
+    pub clock: Clock,
+    /// Where ids come from.
+    pub ids: IdSource,
+    /// What a path is without symlinks.
+    pub canonical: CanonicalPath,
+}
+
+/// Why a method has no result yet.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// It never will.
+    Error(WireError),
+    /// It runs again when the job that it began is done.
+    Wait,
+}
+
+impl<E: Into<WireError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+/// A method's result.
+pub(super) type Answer<T> = Result<T, Stop>;
+
+/// What happens after a method has run.
+#[derive(Debug, Default)]
+pub(super) enum Next {
+    /// Its response goes out.
+    #[default]
+    Respond,
+    /// It runs again with the job's result.
+    Rerun(Job),
+    /// Its response goes out when the job is done; a failure closes that session again.
+    Hold(Job, Option<SessionId>),
+    /// Its response goes out when what it has committed is on stable storage.
+    Durable,
+    /// Its response goes out after the session's history; whether the call made the session live.
+    Replay {
+        /// The session.
+        id: SessionId,
+        /// It became live by this call.
+        opened: bool,
+    },
+}
+
+/// An id that storage was asked for, and what it has said of it by now.
+pub(super) type Found = (SessionId, Option<Result<Option<StoredSummary>, StorageError>>);
+
+/// One run of one request.
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    /// The method's body was reached: its params fit.
+    pub(super) entered: bool,
+    /// The result of the job that the run before this one began.
+    pub(super) resumed: Option<JobResult>,
+    /// What this and earlier runs have learned of ids: [`Service::find_stored`].
+    pub(super) found: Vec<Found>,
+    /// What comes next.
+    pub(super) next: Next,
+    /// The slot of this turn with which the response stands or falls.
+    pub(super) slot: Option<usize>,
+    /// Lines that follow the response.
+    pub(super) after: String,
+    /// A member of the result that the response is to hold in the place of a `null`.
+    pub(super) apart: Option<Apart>,
+    /// What a response to this request begins with, up to its first member.
+    pub(super) head: String,
+    /// A part of the response has left by the outlet already.
+    pub(super) sent: bool,
+    /// What waited when `sessiond/status` came.
+    pub(super) waiting: Waits,
+}
+
+/// Takes the beginning of a line that is still being made, and leaves its buffer empty.
+pub type Outlet = Box<dyn FnMut(&mut String) + Send>;
+
+/// An outlet, and how much has left by it.
+pub(super) struct WayOut {
+    outlet: Outlet,
+    /// Bytes, since the output was last looked at.
+    pub(super) gone: usize,
+}
+
+impl WayOut {
+    pub(super) fn new(outlet: Outlet) -> Self {
+        Self { outlet, gone: 0 }
+    }
+
+    pub(super) fn take(&mut self, text: &mut String) {
+        self.gone += text.len();
+        (self.outlet)(text);
+    }
+}
+
+/// A member of a result that goes past the method table, which would read its text twice: a page of
+/// lines that this program has encoded or verified itself.
+#[derive(Debug)]
+pub(super) enum Apart {
+    /// Its place is the first or the last of that name in the result.
+    Text {
+        /// Its name.
+        member: &'static str,
+        /// Which: what stands on the other side may hold JSON of a client, and such a name with it.
+        at: Place,
+        /// Its value as one compact line of JSON.
+        text: String,
+    },
+    /// The result's first member: the response stands in the output up to its end, and goes on from there.
+    Begun(&'static str),
+}
+
+/// Which of several places with one name.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub(super) enum Place {
+    First,
+    Last,
+}
+
+impl Call {
+    /// Keeps a member of the result apart, and gives what stands in its place.
+    pub(super) fn keep_apart(&mut self, member: &'static str, at: Place, text: String) -> RawJson {
+        self.apart = Some(Apart::Text { member, at, text });
+        RawJson::default()
+    }
+}
+
+/// Everything that the methods work on.
+pub struct Service {
+    pub(super) store: Store,
+    pub(super) storage: Box<dyn Storage + Send>,
+    pub(super) connection: Connection,
+    pub(super) settings: Settings,
+    pub(super) call: Call,
+    /// Whether committed events must be written before they are announced: not so in memory.
+    pub(super) writes: bool,
+    /// Lines that are ready for the client, each with its end.
+    pub(super) out: String,
+    /// Where the beginning of a long line may go before its end is made.
+    pub(super) outlet: Option<WayOut>,
+    /// Bytes of output that the client has not made room for.
+    pub(super) unread: Option<Box<dyn Fn() -> usize + Send>>,
+    /// Who follows the sessions with ACP updates (`liveUpdates`).
+    pub(super) followers: Followers,
+    /// What of this turn is not yet handed to the operating system.
+    pub(super) turn: Turn,
+    /// The time of this turn's appends, once one has looked at the system's clock.
+    time: Option<i64>,
+}
+
+impl Service {
+    /// A service with no session and no client yet.
+    pub fn new(settings: Settings, storage: Box<dyn Storage + Send>) -> Self {
+        Self {
+            store: Store::new(settings.limits),
+            writes: storage.describe().is_durable(),
+            storage,
+            connection: Connection::default(),
+            settings,
+            call: Call::default(),
+            out: String::new(),
+            outlet: None,
+            unread: None,
+            followers: Followers::default(),
+            turn: Turn::default(),
+            time: None,
+        }
+    }
+
+    /// The result of a job: now if an earlier run began it, else this run ends here.
+    pub(super) fn wait_for(&mut self, job: impl FnOnce() -> Job) -> Answer<JobResult> {
+        match self.call.resumed.take() {
+            Some(result) => Ok(result),
+            None => {
+                self.call.next = Next::Rerun(job());
+                Err(Stop::Wait)
+            }
+        }
+    }
+
+    /// Whether a session of that id is stored. A request that asks for several ids runs once more for each.
+    pub(super) fn find_stored(&mut self, id: &SessionId, facts: bool) -> Answer<Option<StoredSummary>> {
+        let of_find = |result: &mut JobResult| matches!(result, JobResult::Found(_));
+        if let Some((_, asked)) = self.call.found.iter_mut().find(|(_, known)| known.is_none())
+            && let Some(JobResult::Found(found)) = self.call.resumed.take_if(of_find)
+        {
+            *asked = Some(found);
+        }
+        if let Some((_, Some(known))) = self.call.found.iter().find(|(known, _)| known == id) {
+            return Ok(known.clone()?);
+        }
+        self.call.found.push((id.clone(), None));
+        self.wait_for(|| Job::Find(id.clone(), facts))?;
+        let error = "storage gave another result than was asked for; report this";
+        Err(WireError::new(Code::Internal, error).into())
+    }
+
+    /// An id for a new session that no other has. Counted ones begin anew with each daemon, so storage is asked for
+    /// them; random ones are unique by themselves.
+    pub(super) fn mint(&mut self) -> Answer<SessionId> {
+        if !self.settings.ids.is_fixed() {
+            return Ok(self.store.mint(&mut Moment::at(0, &mut self.settings.ids))?);
+        }
+        loop {
+            // The run before this one may have asked for one, or have found it free.
+            let id = match self.call.found.last() {
+                Some((id, None | Some(Ok(None)))) if self.store.session(id.as_str()).is_err() => id.clone(),
+                _ => self.store.mint(&mut Moment::at(0, &mut self.settings.ids))?,
+            };
+            if self.find_stored(&id, false)?.is_none() {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// The mode that was asked for, or the daemon's own.
+    pub(super) fn invariants(&self, asked: Option<InvariantsMode>) -> Invariants {
+        match asked {
+            Some(InvariantsMode::Enforce) => Invariants::Enforce,
+            Some(InvariantsMode::Off) => Invariants::Off,
+            None => self.settings.invariants,
+        }
+    }
+
+    /// A result in the connection's dialect; `root` names ACP's members.
+    pub(super) fn face<T>(&self, value: T, root: impl FnOnce(&T) -> Vec<(&'static str, RawJson)>) -> Face<T> {
+        match self.connection.dialect {
+            Dialect::Native => Face::Native(value),
+            Dialect::Acp => Face::Acp(root(&value), Some(value)),
+        }
+    }
+
+    /// The time of an append. The appends of one turn share a look at the system's clock, which takes 2 % of an append's
+    /// time: a turn is over before the next wait, and what takes long on the way forgets the time.
+    pub(super) fn append_time(&mut self) -> i64 {
+        let clock = &mut self.settings.clock;
+        if clock.is_fixed() { clock.now() } else { *self.time.get_or_insert_with(|| clock.now()) }
+    }
+
+    /// The next append looks at the clock again.
+    pub(super) fn forget_time(&mut self) {
+        self.time = None;
+    }
+
+    /// Announces committed events `from..to` of a session. Of a stored one the slot of this turn is
+    /// given, with which the announcements stand or fall.
+    pub(super) fn committed(&mut self, id: &str, from: Offset, to: Offset) -> Option<usize> {
+        if from >= to {
+            return None;
+        }
+        let session = self.store.session(id).ok()?;
+        let slot = (self.writes && !session.is_ephemeral()).then(|| self.turn.touch(session.id(), from));
+        let start = self.out.len();
+        if self.connection.wants(Notice::Event) {
+            for event in session.history().log().range(from, to) {
+                announce(&mut self.out, self.connection.prefix, session, event);
+            }
+        }
+        self.followers.told(&self.connection, &self.settings.wire, session, from, &mut self.out);
+        if let Some(slot) = slot {
+            self.turn.answered(slot, start, self.out.len(), false);
+        }
+        slot
+    }
+
+    /// Takes events back that were never written.
+    pub(super) fn retract(&mut self, id: &SessionId, from: Offset) {
+        self.followers.remove(id);
+        if let Ok(session) = self.store.session_mut(id.as_str()) {
+            session.retract(from);
+        }
+    }
+
+    /// *Opened* of a live session.
+    pub(super) fn opened(&self, session: &Session) -> Opened {
+        Opened {
+            session_id: session.id().as_str().to_owned(),
+            instance_id: session.instance().to_string(),
+            header: header_result(session.header()),
+            inherited_event_count: session.inherited_event_count().get(),
+            first_live_seq: session.first_live_seq().get(),
+            next_seq: session.next_seq().get(),
+            invariants: match session.invariants() {
+                Invariants::Enforce => InvariantsMode::Enforce,
+                Invariants::Off => InvariantsMode::Off,
+            },
+            repaired: session.mended().map(|Mended { closers, cut_bytes, cut_events, .. }| Repaired {
+                closers,
+                cut_bytes,
+                cut_events,
+            }),
+        }
+    }
+
+    /// Says after the response that a session became live.
+    pub(super) fn created(&mut self, opened: &Opened) {
+        if self.connection.wants(Notice::Created) {
+            let params = serde_json::to_string(opened).unwrap_or_default();
+            notify(&mut self.call.after, self.connection.prefix, Notice::Created.method(), &params);
+        }
+    }
+
+    /// Says that a session is no longer live.
+    pub(super) fn disposed(&mut self, session: &Session) {
+        if self.connection.wants(Notice::Disposed) {
+            let (id, instance) = (quote(session.id().as_str()), quote(&session.instance().0));
+            let params = format!("{{\"sessionId\":{id},\"instanceId\":{instance}}}");
+            notify(&mut self.out, self.connection.prefix, Notice::Disposed.method(), &params);
+        }
+    }
+}
+
+/// Who follows sessions with ACP updates.
+#[derive(Default)]
+pub(super) struct Followers {
+    by_session: HashMap<SessionId, Follower>,
+    updates: Updates,
+}
+
+impl Followers {
+    /// Where a connection wants it, adds the ACP updates of what was committed to a session from `from` on.
+    #[inline]
+    pub(super) fn told(
+        &mut self,
+        connection: &Connection,
+        wire: &WireLimits,
+        session: &Session,
+        from: Offset,
+        out: &mut String,
+    ) {
+        if connection.live_updates {
+            self.follow(connection.acp_options(wire.max_message_bytes), session, from, out);
+        }
+    }
+
+    fn follow(&mut self, options: Options, session: &Session, from: Offset, out: &mut String) {
+        let log = session.history().log();
+        let new = || Replay::until(from, options).into_follower(log);
+        let follower = self.by_session.entry(session.id().clone()).or_insert_with(new);
+        self.updates.clear();
+        follower.advance(log, &mut self.updates);
+        for update in self.updates.iter() {
+            begin_update(out, session.id());
+            out.push_str(update);
+            out.push_str("}}\n");
+        }
+    }
+
+    /// A session is no longer followed; it is told anew from where it goes on.
+    pub(super) fn remove(&mut self, id: &SessionId) {
+        self.by_session.remove(id);
+    }
+}
+
+/// Appends a notification line.
+pub(super) fn notify(out: &mut String, prefix: &str, method: &str, params: &str) {
+    out.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"");
+    out.push_str(prefix);
+    out.push_str(method);
+    out.push_str("\",\"params\":");
+    escape_separators(params, out);
+    out.push_str("}\n");
+}
+
+/// Appends the notification of one committed event: its very line.
+#[inline]
+pub(super) fn announce(out: &mut String, prefix: &str, session: &Session, event: Event<'_>) {
+    out.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"");
+    if !prefix.is_empty() {
+        out.push_str(prefix);
+    }
+    out.push_str("session/event\",\"params\":{\"sessionId\":");
+    out.push_str(session.id_text());
+    out.push_str(",\"event\":");
+    out.push_str(event.line());
+    out.push_str("}}\n");
+}
+
+/// A header as results show it.
+pub(super) fn header_result(header: &Header) -> HeaderResult {
+    HeaderResult {
+        version: 0,
+        id: header.id.as_str().to_owned(),
+        created_at: header.created_at,
+        cwd: header.cwd.clone(),
+        parent_session: header.parent_session.clone(),
+        is_seeded: header.is_seeded,
+        origin: header.subagent.then(|| "subagent".to_owned()),
+        delegation_depth: header.delegation_depth,
+        agent_preset: header.agent_preset.clone(),
+    }
+}
+
+/// Params that do not fit, naming the member.
+pub(super) fn bad_param(field: &str, message: impl Into<String>) -> WireError {
+    WireError::new(Code::InvalidParams, message).text("field", field)
+}
+
+/// A session id from a param.
+pub(super) fn session_id(field: &str, text: &str) -> Result<SessionId, WireError> {
+    SessionId::new(text).map_err(|error| bad_param(field, error.to_string()))
+}
+
+/// Where the method table finds the service while it answers a call.
+#[derive(Default)]
+pub struct Slot(Mutex<Option<Box<Service>>>);
+
+impl Slot {
+    /// Lends the service to the methods.
+    pub fn put(&self, service: Box<Service>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
+    }
+
+    /// Takes the service back, also after a method has panicked.
+    pub fn take(&self) -> Option<Box<Service>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Runs a method's body.
+    pub(super) fn run<T>(&self, body: impl FnOnce(&mut Service) -> Answer<T>) -> Result<T, ErrorObjectOwned> {
+        let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(service) = guard.as_mut() else {
+            return Err(WireError::new(Code::Internal, "the service is not there; report this").into());
+        };
+        service.call.entered = true;
+        body(service).map_err(|stop| match stop {
+            Stop::Error(error) => error.into(),
+            // Never sent: the request runs again.
+            Stop::Wait => WireError::new(Code::Internal, "waiting").into(),
+        })
+    }
+}
+
+impl From<&Refusal> for Stop {
+    fn from(refusal: &Refusal) -> Self {
+        Self::Error(refusal.clone().into())
+    }
+}

@@ -1,0 +1,140 @@
+//! Why storage failed, and how the client is told.
+
+use crate::log::SessionId;
+
+use super::storage::LockedBy;
+use super::storage::StoredSummary;
+
+/// Why storage failed.
+#[derive(Clone, Debug)]
+pub enum StorageError {
+    /// No such session is stored.
+    NotFound(SessionId),
+    /// An I/O error; `errno` is its name.
+    Failed {
+        /// `ENOSPC`, `EIO`, …
+        errno: String,
+        /// What was being done.
+        doing: String,
+        /// The events are committed though not durable.
+        committed: bool,
+        /// What to do before it is tried again, where that is known.
+        remedy: Option<&'static str>,
+    },
+    /// Nothing can be written to the log any more.
+    Lost {
+        /// What was being done.
+        doing: String,
+        /// The events are committed though not durable.
+        committed: bool,
+        /// How it came.
+        how: Loss,
+    },
+    /// The log is deleted, but not all that belongs to it, or not durably.
+    Undeleted {
+        /// `ENOSPC`, `EIO`, …
+        errno: String,
+        /// What to do before it is tried again, where that is known.
+        remedy: Option<&'static str>,
+    },
+    /// Another process owns the session.
+    Locked {
+        /// The session.
+        id: SessionId,
+        /// Its owner, as the owner said.
+        by: Option<LockedBy>,
+    },
+    /// The log cannot be trusted.
+    Corrupt {
+        /// The session.
+        id: SessionId,
+        /// Why.
+        reason: String,
+        /// Line, from 1 for the header.
+        line: u64,
+        /// Byte offset of that line.
+        offset: u64,
+        /// FORMAT's class.
+        rule: &'static str,
+        /// What helps, where the reason does not say it.
+        remedy: Option<&'static str>,
+    },
+    /// A log of another time or another writer.
+    Unsupported {
+        /// The session.
+        id: SessionId,
+        /// Why.
+        reason: String,
+        /// `newer`, `older` or `unknown`.
+        direction: &'static str,
+    },
+    /// The id is stored already.
+    Exists {
+        /// The id.
+        id: SessionId,
+        /// What is known of it.
+        summary: StoredSummary,
+    },
+    /// The id of a session that is live here, and not stored yet, is another process's meanwhile.
+    Overtaken {
+        /// The id.
+        id: SessionId,
+        /// What is known of the one that is stored.
+        summary: StoredSummary,
+    },
+    /// The log holds what is over a limit here.
+    Limit {
+        /// The session.
+        id: SessionId,
+        /// What, and what to do.
+        reason: String,
+        /// The limit's name.
+        limit: &'static str,
+        /// Its value.
+        max: u64,
+    },
+    /// A bug of ours, on the way to the disk or back.
+    Bug,
+}
+
+/// How a log that was open here was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Another program lengthened or shortened it.
+    Changed {
+        /// The bytes that this process left.
+        expected: u64,
+        /// The bytes now.
+        actual: u64,
+    },
+    /// Another program took its name away, or gave it to another file.
+    Removed,
+    /// It was deleted here; what was left to do has failed.
+    Deleted,
+}
+
+impl StorageError {
+    /// Whether only durability failed: what was written stays committed.
+    pub(crate) fn is_committed(&self) -> bool {
+        matches!(self, Self::Failed { committed: true, .. } | Self::Lost { committed: true, .. })
+    }
+
+    /// The same of a session that stays live: an id that is taken is taken from it.
+    pub(crate) fn of_live(self) -> Self {
+        match self {
+            Self::Exists { id, summary } => Self::Overtaken { id, summary },
+            error => error,
+        }
+    }
+
+    /// Whether another program took the log from this process: memory is the last good copy.
+    pub(crate) fn is_taken(&self) -> bool {
+        matches!(self, Self::Lost { how: Loss::Changed { .. } | Loss::Removed, .. })
+    }
+
+    /// Whether a session whose log cannot be written any more is closed all the same: it was deleted, or a bug has let go
+    /// of its file, and loading it is what helps.
+    pub(crate) fn lets_close(&self) -> bool {
+        matches!(self, Self::Lost { how: Loss::Deleted, .. } | Self::Bug)
+    }
+}

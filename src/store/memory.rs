@@ -1,0 +1,155 @@
+//! `memory:`: closed sessions are kept until the daemon ends.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::StorageError;
+use super::storage::Status;
+use super::storage::{
+    Inspected, Job, JobResult, ListFacts, ListPage, Listed, Loaded, Rescued, Storage, StoreDescription,
+    StoredInfo, StoredSummary, Ticket,
+};
+use crate::log::{Header, Offset, SessionId, active_at, active_until};
+use crate::session::{History, Mended, Recency, Rules, Standing};
+
+struct Kept {
+    header: Header,
+    inherited: Offset,
+    history: History,
+}
+
+impl Kept {
+    fn standing(&self) -> Standing {
+        let log = self.history.log();
+        let time = active_at(&self.header, self.history.view().activity.last_time(log));
+        Standing { time, is_empty: log.is_empty() }
+    }
+}
+
+/// Sessions that were closed, in memory.
+#[derive(Default)]
+pub struct MemoryStorage {
+    kept: HashMap<SessionId, Kept>,
+    /// Those of them that are not live again.
+    resting: Recency,
+    finished: VecDeque<(Ticket, JobResult)>,
+}
+
+impl MemoryStorage {
+    fn load(&mut self, id: SessionId, rules: Rules<'_>) -> Result<Box<Loaded>, StorageError> {
+        let Some(kept) = self.kept.get_mut(&id) else { return Err(StorageError::NotFound(id)) };
+        let length = kept.history.log().len();
+        let mut history = kept.history.fork(length);
+        let closers = history.close_turn(None, rules).map_err(|refusal| StorageError::Corrupt {
+            id: id.clone(),
+            reason: refusal.to_string(),
+            line: length.get() + 1,
+            offset: 0,
+            rule: "",
+            remedy: Some("see session/inspect"),
+        })?;
+        self.resting.remove(kept.standing(), &id);
+        let mended = (closers > 0).then_some(Mended { closers, cut_bytes: 0, cut_events: 0, is_loss: false });
+        Ok(Box::new(Loaded { header: kept.header.clone(), inherited: kept.inherited, history, mended }))
+    }
+
+    fn inspect(&mut self, id: SessionId) -> Result<Box<Inspected>, StorageError> {
+        let Some(kept) = self.kept.get_mut(&id) else { return Err(StorageError::NotFound(id)) };
+        Ok(Box::new(Inspected {
+            header: kept.header.clone(),
+            inherited: kept.inherited,
+            closers: kept.history.closer_lines(),
+            problems: kept.history.warnings(),
+            log: kept.history.share_log(),
+            torn_tail: None,
+            locked_by: None,
+        }))
+    }
+
+    fn list(&self, page: &ListPage, all: bool) -> Vec<StoredInfo> {
+        let info = |kept: &Kept| {
+            let facts = ListFacts::of(&kept.history);
+            StoredInfo {
+                id: kept.header.id.as_str().to_owned(),
+                place: String::new(),
+                header: Some(kept.header.clone()),
+                active: match page.moment_before(facts.last_time) {
+                    Some(moment) => active_until(kept.history.log(), moment),
+                    None => facts.last_time,
+                },
+                facts,
+                status: Status::Ok,
+                reason: None,
+                locked_by: None,
+            }
+        };
+        let is_old = |kept: &&Kept| !page.is_new(kept.header.created_at);
+        let kept = |id: &str| self.kept.get(id);
+        let behind = page.behind.as_ref().map(|behind| (behind.time, &*behind.id));
+        let resting = self.resting.behind(behind, page.with_empty).filter_map(kept).filter(is_old);
+        let resting = resting.take(if all { usize::MAX } else { page.most });
+        let moved = page.behind.iter().flat_map(|behind| self.resting.after(behind.moment));
+        resting.chain(moved.filter_map(kept).filter(is_old)).map(info).collect()
+    }
+
+    fn find(&self, id: &SessionId) -> Option<StoredSummary> {
+        self.kept.get(id).map(|kept| StoredSummary {
+            parent_session: kept.header.parent_session.clone(),
+            inherited: kept.inherited,
+            next_seq: kept.history.log().len(),
+        })
+    }
+}
+
+impl Storage for MemoryStorage {
+    fn describe(&self) -> StoreDescription {
+        StoreDescription { kind: "memory", root: None }
+    }
+
+    fn start(&mut self, ticket: Ticket, job: Job) {
+        let result = match job {
+            Job::Find(id, _) => JobResult::Found(Ok(self.find(&id))),
+            Job::Load { id, vocabulary, limits } => {
+                JobResult::Loaded(self.load(id, Rules { vocabulary: &vocabulary, limits: &limits }))
+            }
+            Job::Inspect { id, .. } => JobResult::Inspected(self.inspect(id)),
+            Job::List { place, page, .. } => {
+                let sessions = self.list(&page, place.is_some());
+                JobResult::Listed(Ok(Listed::new(sessions, place, &page, |_| None)))
+            }
+            Job::LookUp(mut place) => {
+                place.look_up();
+                JobResult::LookedUp(place)
+            }
+            Job::Publish(..) | Job::Sync(..) => JobResult::Kept(Ok(None)),
+            Job::Abandon(id) => {
+                if let Some(kept) = self.kept.get(&id) {
+                    self.resting.insert(kept.standing(), &id);
+                }
+                JobResult::Kept(Ok(None))
+            }
+            Job::Release(session) => {
+                let (header, inherited, history) = session.into_parts();
+                let (id, kept) = (header.id.clone(), Kept { header, inherited, history });
+                self.resting.insert(kept.standing(), &id);
+                self.kept.insert(id, kept);
+                JobResult::Released(Ok(()))
+            }
+            Job::Rescue(..) => JobResult::Rescued(Ok(Rescued::Sound)),
+            Job::Delete(id) => {
+                if let Some(kept) = self.kept.remove(&id) {
+                    self.resting.remove(kept.standing(), &id);
+                }
+                JobResult::Deleted(Ok(()))
+            }
+        };
+        self.finished.push_back((ticket, result));
+    }
+
+    fn finished(&mut self) -> Option<(Ticket, JobResult)> {
+        self.finished.pop_front()
+    }
+
+    fn has_news(&mut self) -> bool {
+        !self.finished.is_empty()
+    }
+}
