@@ -78,7 +78,10 @@ impl AppendReader {
     ) -> Option<T> {
         let spelling = self.spellings.iter().find(|spelling| spelling.may_be(line))?;
         let values = spelling.read(line, scratch)?;
-        let (data, checks) = values.data.filter(|(_, checks)| checks.fault.is_none())?;
+        let (data, checks) = values.data?;
+        if checks.fault.is_some() {
+            return None;
+        }
         self.misses = 0;
         let mut candidate = Candidate::new(values.kind?, data, checks);
         if spelling.appends {
