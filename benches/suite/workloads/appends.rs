@@ -88,7 +88,7 @@ pub fn pipelined(suite: &Suite) -> Vec<Row> {
     let row = next();
     let count = row.instructions;
     let row = row
-        .gate("instructions an append", count, Bound::AtMost(3_600.0))
+        .gate("instructions an append", count, Bound::AtMost(4_000.0))
         .target("rate to the floor's", memory.ratio_to(&series[0]), Bound::AtLeast(0.4))
         .target("processor time to the floor's", memory.cpu_ratio_to(&series[0]), Bound::AtMost(3.0));
     let on_memory = match series.get(3) {
