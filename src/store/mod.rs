@@ -1,8 +1,8 @@
 //! Where sessions are kept: the seam between the server and a store, and the engines behind it.
 //!
-//! [`storage`] says what the server asks of a store and what a store answers, [`error`] why a store cannot;
-//! [`memory`] and [`jsonl`] are the engines, [`url`] tells which of them a `--store` names. [`loader`] folds what a
-//! store reads into a history; [`check`] verifies and repairs stored logs; [`working_directory`] tells which working
+//! [`storage`] says what the server asks of a store and what a store answers, `error` why a store cannot;
+//! `memory` and [`jsonl`] are the engines, `url` tells which of them a `--store` names. `loader` folds what a
+//! store reads into a history; [`check`] verifies and repairs stored logs; `working_directory` tells which working
 //! directories are one.
 
 pub mod check;

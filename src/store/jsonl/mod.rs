@@ -1,7 +1,7 @@
 //! `jsonl:DIR`: sessions in files that the format's other readers know, over `disk`.
 //!
 //! The owner thread only appends to open files. Everything that waits (publishing, mending, syncing,
-//! reading, listing, deleting) runs on other threads, which send a [`Message`] and wake the owner.
+//! reading, listing, deleting) runs on other threads, which send a message and wake the owner.
 
 mod failures;
 mod group_commit;
