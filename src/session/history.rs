@@ -147,9 +147,9 @@ impl History {
             Some(_) => Reading::of_append(draft),
             None => Reading::of_stored(draft),
         };
-        let reading = match read {
+        let reading = match &read {
             Ok(reading) => reading, // it is large, and stays where it is made
-            Err(error) => return Err(Refusal::of(error)),
+            Err(error) => return Err(Refusal::of(error.clone())),
         };
         // A draft is large: it is copied only where the log gets another.
         let marked;
@@ -162,7 +162,7 @@ impl History {
             Admission::RowTag => return Err(Refusal::row_tag(draft.type_text)),
             Admission::Unknown => return Err(Refusal::unknown_type(draft.type_text)),
         };
-        let effect = self.view.surface.plan(draft, &reading, &self.log).map_err(Refusal::of)?;
+        let effect = self.view.surface.plan(draft, reading, &self.log).map_err(Refusal::of)?;
         if relate == Relate::Enforce {
             self.view.relations.check(&reading.fact).map_err(Refusal::of)?;
         }
