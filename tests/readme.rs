@@ -1,4 +1,4 @@
-//! Does README say what the daemon does? Its tour, its commands, its tables.
+//! Do README and the pages of `docs/` say what the daemon does? The tour, the commands, the tables, the links.
 //!
 //! `README_UPDATE=1 cargo test --test readme` puts what came back, and the log, into the tour.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -21,8 +21,14 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn readme() -> String {
-    fs::read_to_string(root().join("README.md")).unwrap()
+const README: &str = "README.md";
+const TUTORIAL: &str = "docs/tutorial.md";
+const PROTOCOL: &str = "docs/protocol.md";
+const CLI: &str = "docs/cli.md";
+
+/// The text of a page, named from the root on.
+fn page(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap()
 }
 
 /// The text between a fence of that kind and its end, for each such block.
@@ -61,7 +67,7 @@ fn names(rows: &[Vec<String>], cell: usize) -> Vec<String> {
 /// Runs the tour's conversation; the transcripts as they came, or the report of what differs.
 fn replay(blocks: &[String], update: bool) -> Result<Vec<String>, String> {
     const MARK: &str = "# block\n";
-    let title = format!("# README's tour\n# args: --store jsonl:$STORE {}\n", FLAGS.join(" "));
+    let title = format!("# The tour\n# args: --store jsonl:$STORE {}\n", FLAGS.join(" "));
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("tour.txt");
     fs::write(&file, format!("{title}{MARK}{}", blocks.join(MARK))).unwrap();
@@ -118,7 +124,7 @@ fn sent(block: &str) -> String {
 
 #[test]
 fn the_tour_comes_back_byte_for_byte() {
-    let text = readme();
+    let text = page(TUTORIAL);
     let tour = blocks(&text, "transcript");
     let update = std::env::var_os("README_UPDATE").is_some();
     let came = replay(&tour, update).unwrap_or_else(|report| panic!("\n{report}"));
@@ -133,7 +139,7 @@ fn the_tour_comes_back_byte_for_byte() {
 
     if update {
         let text = with_blocks(&text, "transcript", &came);
-        fs::write(root().join("README.md"), with_blocks(&text, "log", &[log])).unwrap();
+        fs::write(root().join(TUTORIAL), with_blocks(&text, "log", &[log])).unwrap();
     } else {
         assert_eq!(blocks(&text, "log"), [log]);
     }
@@ -141,9 +147,11 @@ fn the_tour_comes_back_byte_for_byte() {
 
 #[test]
 fn the_first_command_feeds_the_tour_and_works_again() {
-    let text = readme();
-    assert!(blocks(&text, "sh").contains(&"cargo run --release < examples/first-session.jsonl\n".to_owned()));
-    assert!(blocks(&text, "sh").contains(&"cargo test --all-features\n".to_owned()));
+    let readme = page(README);
+    // These two and no other.
+    let commands = ["cargo run --release < examples/first-session.jsonl\n", "cargo test --all-features\n"];
+    assert_eq!(blocks(&readme, "sh"), commands);
+    let text = page(TUTORIAL);
     let example = fs::read_to_string(root().join("examples/first-session.jsonl")).unwrap();
     let tour = blocks(&text, "transcript");
     let first: Vec<_> = tour.iter().take_while(|block| !block.starts_with('!')).collect();
@@ -167,8 +175,20 @@ fn the_first_command_feeds_the_tour_and_works_again() {
 }
 
 #[test]
+fn what_readme_shows_is_part_of_the_tour() {
+    let tour = page(TUTORIAL);
+    let lines: BTreeSet<String> =
+        blocks(&tour, "transcript").iter().flat_map(|block| block.lines()).map(str::to_owned).collect();
+    let shown = blocks(&page(README), "transcript").concat();
+    assert!(shown.lines().count() > 2);
+    for line in shown.lines() {
+        assert!(lines.contains(line), "{line}");
+    }
+}
+
+#[test]
 fn the_tables_name_every_method_notification_and_error() {
-    let text = readme();
+    let text = page(PROTOCOL);
     assert_eq!(names(&rows(&text, "Methods"), 0), METHODS);
 
     let notices: Vec<_> = Notice::ALL.iter().map(|notice| notice.method()).chain([UPDATE]).collect();
@@ -197,7 +217,7 @@ fn the_table_of_flags_is_the_help_text() {
         .map(|(_, rest)| word(rest))
         .filter(|flag| flag != "help" && flag != "version")
         .collect();
-    let named = rows(&readme(), "Limits and flags");
+    let named = rows(&page(CLI), "Limits and flags");
     let named: BTreeSet<String> = names(&named, 0)
         .iter()
         .map(|flag| word(flag.trim_start_matches("--")))
@@ -241,7 +261,7 @@ fn a_flag_takes_what_the_pages_say_and_refuses_the_rest_with_that() {
         (done.status.code(), String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap())
     };
     let (_, help, _) = sessiond(&["--help"]);
-    let table = rows(&readme(), "Limits and flags");
+    let table = rows(&page(CLI), "Limits and flags");
     for (flag, least, most, said) in RANGES {
         let flag = format!("--{flag}");
         let helped = help.lines().skip_while(|line| !line.contains(&flag));
@@ -272,4 +292,98 @@ fn the_example_without_a_package_runs() {
     let told = String::from_utf8(ran.stdout).unwrap();
     assert!(ran.status.success(), "{told}{}", String::from_utf8_lossy(&ran.stderr));
     assert!(told.contains("committed at 1 with the id msg-"), "{told}");
+}
+
+/// The most lines of the two pages that a newcomer begins with.
+const LONGEST: [(&str, usize); 2] = [(README, 150), ("ARCHITECTURE.md", 220)];
+
+#[test]
+fn the_first_pages_are_short() {
+    for (name, most) in LONGEST {
+        let lines = page(name).lines().count();
+        assert!(lines <= most, "{name} has {lines} lines; {most} is the most");
+    }
+}
+
+/// The pages at the root, and every page below `docs/`, from the root on.
+fn pages() -> Vec<String> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                walk(&entry.path(), found);
+            } else if entry.path().extension().is_some_and(|extension| extension == "md") {
+                found.push(entry.path());
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&root().join("docs"), &mut found);
+    found.sort();
+    let below = found.iter().map(|path| path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
+    let first = [README, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"];
+    first.into_iter().map(str::to_owned).chain(below).collect()
+}
+
+/// A page without its fenced blocks.
+fn prose(text: &str) -> String {
+    let mut is_fenced = false;
+    let mut prose = String::new();
+    for line in text.lines() {
+        let is_fence = line.starts_with("```");
+        is_fenced ^= is_fence;
+        if !is_fenced && !is_fence {
+            prose.push_str(line);
+            prose.push('\n');
+        }
+    }
+    prose
+}
+
+/// Where the links of a page lead: what stands between `](` and `)`.
+fn links(text: &str) -> Vec<String> {
+    let targets = text.split("](").skip(1);
+    targets.map(|rest| rest.split(')').next().unwrap().to_owned()).collect()
+}
+
+/// The names by which links reach the headings of a page: lower case, `-` for a space, without marks.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let kept = |char: &char| char.is_alphanumeric() || matches!(char, ' ' | '-' | '_');
+    let named = |line: &str| -> String {
+        let heading = line.trim_start_matches('#').trim();
+        heading.to_lowercase().chars().filter(kept).map(|char| if char == ' ' { '-' } else { char }).collect()
+    };
+    headings.map(named).collect()
+}
+
+#[test]
+fn every_relative_link_leads_to_a_file_and_a_heading_that_exist() {
+    let (mut wrong, mut met) = (Vec::new(), 0);
+    for name in pages() {
+        let text = prose(&page(&name));
+        let folder = root().join(&name).parent().unwrap().to_owned();
+        for link in links(&text).iter().filter(|link| !link.contains("://")) {
+            met += 1;
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { root().join(&name) } else { folder.join(path) };
+            if !target.exists() {
+                wrong.push(format!("{name}: {link} leads nowhere"));
+            } else if !anchor.is_empty()
+                && !anchors(&prose(&fs::read_to_string(&target).unwrap())).iter().any(|known| known == anchor)
+            {
+                wrong.push(format!("{name}: {link} names no heading there"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(met > 20, "only {met} links were seen: the reader of links is blind");
+}
+
+#[test]
+fn every_page_of_docs_is_reached_from_readme_and_architecture() {
+    let reached: BTreeSet<String> = LONGEST.iter().flat_map(|(name, _)| links(&prose(&page(name)))).collect();
+    let is_reached = |name: &String| reached.iter().any(|link| link.split('#').next() == Some(name));
+    let lost: Vec<_> =
+        pages().into_iter().filter(|name| name.starts_with("docs/") && !is_reached(name)).collect();
+    assert!(lost.is_empty(), "no link leads to {lost:?}");
 }
