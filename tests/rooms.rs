@@ -322,6 +322,31 @@ fn tracked_files(root: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
+fn no_dependency_asks_for_a_later_rust() {
+    let rustc = Command::new("rustc").arg("-vV").output().unwrap();
+    let rustc = String::from_utf8(rustc.stdout).unwrap();
+    let host = rustc.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+    // What this platform needs has been fetched to build this test.
+    let told = Command::new(env!("CARGO"))
+        .args(["metadata", "--locked", "--offline", "--all-features", "--format-version", "1"])
+        .args(["--filter-platform", host])
+        .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
+        .output()
+        .unwrap();
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    let version =
+        |text: &str| text.split('.').take(2).map(|part| part.parse().unwrap()).collect::<Vec<u32>>();
+    let ours = version(env!("CARGO_PKG_RUST_VERSION"));
+    let packages = told["packages"].as_array().unwrap();
+    assert!(packages.len() > 50, "{} packages", packages.len());
+    for package in packages {
+        let Some(theirs) = package["rust_version"].as_str() else { continue };
+        assert!(version(theirs) <= ours, "{} {} needs Rust {theirs}", package["name"], package["version"]);
+    }
+}
+
+#[test]
 fn no_file_tells_of_a_machine() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut places = vec![root.to_path_buf()];
