@@ -14,13 +14,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::between;
 use super::command::{COULD_NOT_START, could_not_start};
 use crate::daemon::{End, background, canonical_path, serve};
-use crate::disk::live::lock::Holder;
 use crate::replay::{Recorder, Recording};
 use crate::server::{Clock, IdSource, Settings, WireLimits};
 use crate::session::{Invariants, Limits};
 use crate::stdio::{StderrLog, Stdio, Waker, take_stdio};
 use crate::store::storage::Storage;
-use crate::store::{CanonicalPath, JsonlOptions, JsonlStorage, MemoryStorage, Root, StoreChoice};
+use crate::store::{CanonicalPath, DaemonId, JsonlOptions, JsonlStorage, MemoryStorage, Root, StoreChoice};
 
 /// Exit code of a daemon whose end could not store all that was answered.
 const UNSAVED: u8 = 1;
@@ -172,7 +171,7 @@ fn start(
                 // A fixed clock stands still while storage works: nothing is gained by waiting.
                 sync_window: if fixed { Duration::ZERO } else { Duration::from_millis(args.sync_window) },
                 max_event_bytes,
-                me: holder(fixed),
+                me: this_daemon(fixed),
                 fault_file: args.fault_file,
             };
             let background = background()?;
@@ -188,11 +187,11 @@ fn start(
 }
 
 /// What other processes are told of us when they find a session locked.
-fn holder(fixed: bool) -> Holder {
+fn this_daemon(fixed: bool) -> DaemonId {
     if fixed {
-        return Holder { pid: 1, since_ms: 0 };
+        return DaemonId::process(1, 0);
     }
-    Holder { pid: std::process::id(), since_ms: Clock::System.now().unsigned_abs() }
+    DaemonId::process(std::process::id(), Clock::System.now().unsigned_abs())
 }
 
 fn record_to(file: &Path) -> Result<Recorder, Box<dyn std::error::Error>> {

@@ -8,7 +8,7 @@ use crate::protocol::results::{LockedBy, Status, TornTail};
 use crate::protocol::{Code, WireError};
 use crate::session::Refusal;
 use crate::store::storage::{self, StoredSummary};
-use crate::store::{Loss, StorageError};
+use crate::store::{DaemonId, Loss, Outcome, StorageError};
 
 impl From<EnvelopeFault<'_>> for WireError {
     fn from(fault: EnvelopeFault<'_>) -> Self {
@@ -129,20 +129,36 @@ fn already_exists(message: String, id: &SessionId, summary: &StoredSummary) -> W
     error.fact("inheritedEventCount", summary.inherited).fact("nextSeq", summary.next_seq)
 }
 
+/// What became of something that failed.
+fn became(error: WireError, outcome: Outcome) -> WireError {
+    let error = error.fact("committed", outcome == Outcome::Committed);
+    if outcome == Outcome::Unknown { error.fact("unknown", true) } else { error }
+}
+
+/// Who owns a session.
+fn owned_by(error: WireError, owner: &DaemonId) -> WireError {
+    let error = error.fact("pid", owner.pid).fact("since", owner.since);
+    owner.host.iter().fold(error, |error, host| error.text("host", host))
+}
+
 impl From<StorageError> for WireError {
     fn from(error: StorageError) -> Self {
         match error {
             StorageError::NotFound(id) => not_stored(id.as_str()),
-            StorageError::Failed { errno, doing, committed, remedy } => {
-                let (state, again) = match committed {
-                    true => ("the events are kept", "ask again"),
-                    false => ("nothing was changed", "try again"),
+            StorageError::Failed { detail, doing, outcome, remedy } => {
+                let (state, again) = match outcome {
+                    Outcome::Committed => ("the events are kept", "ask again"),
+                    Outcome::NotCommitted => ("nothing was changed", "try again"),
+                    Outcome::Unknown => (
+                        "the store has not said whether it was done",
+                        "look again before it is tried once more",
+                    ),
                 };
-                let message = format!("{doing} failed with {errno}; {state}; {}", before(remedy, again));
-                let error = Self::new(Code::StorageFailed, message);
-                error.text("errno", &errno).fact("committed", committed)
+                let code = detail.code();
+                let message = format!("{doing} failed with {code}; {state}; {}", before(remedy, again));
+                became(Self::new(Code::StorageFailed, message).text("errno", code), outcome)
             }
-            StorageError::Lost { doing, committed, how } => {
+            StorageError::Lost { doing, outcome, how } => {
                 let (reason, hint) = match how {
                     Loss::Changed { expected, actual } => (
                         "changed_outside",
@@ -164,22 +180,22 @@ impl From<StorageError> for WireError {
                     ),
                 };
                 let error = Self::new(Code::StorageFailed, format!("{doing} failed with ESTALE; {hint}"));
-                error.text("errno", "ESTALE").fact("committed", committed).text("reason", reason)
+                became(error.text("errno", "ESTALE"), outcome).text("reason", reason)
             }
-            StorageError::Undeleted { errno, remedy } => {
-                let again = before(remedy, "delete it again");
+            StorageError::Undeleted { detail, remedy } => {
+                let (again, code) = (before(remedy, "delete it again"), detail.code());
                 let message = format!(
-                    "removing the session failed with {errno} when its log was removed already; {again}"
+                    "removing the session failed with {code} when its log was removed already; {again}"
                 );
                 let error = Self::new(Code::StorageFailed, message);
-                error.text("errno", &errno).fact("committed", true)
+                became(error.text("errno", code), Outcome::Committed)
             }
             StorageError::Locked { id, by } => {
                 let message =
                     format!("session {id} is open in another process; close it there, or inspect it here");
                 let error = Self::new(Code::SessionLocked, message).text("sessionId", id.as_str());
                 match by {
-                    Some(by) => error.fact("pid", by.pid).fact("since", by.since),
+                    Some(by) => owned_by(error, &by),
                     None => error,
                 }
             }
@@ -217,8 +233,8 @@ impl From<StorageError> for WireError {
     }
 }
 
-impl From<storage::LockedBy> for LockedBy {
-    fn from(owner: storage::LockedBy) -> Self {
+impl From<DaemonId> for LockedBy {
+    fn from(owner: DaemonId) -> Self {
         Self { pid: owner.pid, since: owner.since }
     }
 }

@@ -179,14 +179,14 @@ mod tests {
     use crate::json::{Checks, Json, JsonStr};
     use crate::server::Settings;
     use crate::session::{Append, Candidate, Expect, Moment};
-    use crate::store::storage::{JobResult, Storage, StoreDescription, Ticket};
+    use crate::store::storage::{JobResult, Storage, StoreInfo, Ticket};
 
     /// A store that is written to and knows nothing.
     struct Nowhere;
 
     impl Storage for Nowhere {
-        fn describe(&self) -> StoreDescription {
-            StoreDescription { kind: "jsonl", root: Some("nowhere".to_owned()) }
+        fn info(&self) -> StoreInfo {
+            StoreInfo { kind: "jsonl", location: Some("nowhere".to_owned()), durable: true, shared: false }
         }
         fn start(&mut self, _: Ticket, _: Job) {}
         fn finished(&mut self) -> Option<(Ticket, JobResult)> {

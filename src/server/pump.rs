@@ -10,8 +10,8 @@ use crate::log::{Seq, SessionId};
 use crate::protocol::Notice;
 use crate::protocol::{Code, WireError};
 use crate::session::{Moment, Session};
-use crate::store::StorageError;
 use crate::store::storage::{Job, JobResult, Rescued, Storage, Unreleased, Written};
+use crate::store::{Outcome, StorageError};
 
 /// So much output is made of requests that have waited before the caller is asked to take it.
 const PORTION: usize = 1 << 20;
@@ -268,7 +268,7 @@ impl Server {
         };
         match undo {
             // Only answers that promise stable storage are refused.
-            Undo::Retract(..) if error.is_committed() => {
+            Undo::Retract(..) if error.outcome() == Outcome::Committed => {
                 return let_out_committed(lines, &error.into(), &mut service.out);
             }
             Undo::Nothing => {}

@@ -197,8 +197,8 @@ pub struct Service {
     pub(super) connection: Connection,
     pub(super) settings: Settings,
     pub(super) call: Call,
-    /// Whether committed events must be written before they are announced: not so in memory.
-    pub(super) writes: bool,
+    /// [`crate::store::StoreInfo::durable`] of the storage: committed events are written before they are announced.
+    pub(super) durable_store: bool,
     /// Lines that are ready for the client, each with its end.
     pub(super) out: String,
     /// Where the beginning of a long line may go before its end is made.
@@ -218,7 +218,7 @@ impl Service {
     pub fn new(settings: Settings, storage: Box<dyn Storage + Send>) -> Self {
         Self {
             store: Store::new(settings.limits),
-            writes: storage.describe().is_durable(),
+            durable_store: storage.info().durable,
             storage,
             connection: Connection::default(),
             settings,
@@ -314,7 +314,8 @@ impl Service {
             return None;
         }
         let session = self.store.session(id).ok()?;
-        let slot = (self.writes && !session.is_ephemeral()).then(|| self.turn.touch(session.id(), from));
+        let slot =
+            (self.durable_store && !session.is_ephemeral()).then(|| self.turn.touch(session.id(), from));
         let start = self.out.len();
         if self.connection.wants(Notice::Event) {
             for event in session.history().log().range(from, to) {

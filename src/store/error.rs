@@ -2,7 +2,7 @@
 
 use crate::log::SessionId;
 
-use super::storage::LockedBy;
+use super::info::DaemonId;
 use super::storage::StoredSummary;
 
 /// Why storage failed.
@@ -10,14 +10,14 @@ use super::storage::StoredSummary;
 pub enum StorageError {
     /// No such session is stored.
     NotFound(SessionId),
-    /// An I/O error; `errno` is its name.
+    /// The engine failed at something.
     Failed {
-        /// `ENOSPC`, `EIO`, …
-        errno: String,
+        /// How.
+        detail: Detail,
         /// What was being done.
         doing: String,
-        /// The events are committed though not durable.
-        committed: bool,
+        /// What became of it.
+        outcome: Outcome,
         /// What to do before it is tried again, where that is known.
         remedy: Option<&'static str>,
     },
@@ -25,15 +25,15 @@ pub enum StorageError {
     Lost {
         /// What was being done.
         doing: String,
-        /// The events are committed though not durable.
-        committed: bool,
+        /// What became of it.
+        outcome: Outcome,
         /// How it came.
         how: Loss,
     },
     /// The log is deleted, but not all that belongs to it, or not durably.
     Undeleted {
-        /// `ENOSPC`, `EIO`, …
-        errno: String,
+        /// How.
+        detail: Detail,
         /// What to do before it is tried again, where that is known.
         remedy: Option<&'static str>,
     },
@@ -42,7 +42,7 @@ pub enum StorageError {
         /// The session.
         id: SessionId,
         /// Its owner, as the owner said.
-        by: Option<LockedBy>,
+        by: Option<DaemonId>,
     },
     /// The log cannot be trusted.
     Corrupt {
@@ -97,6 +97,36 @@ pub enum StorageError {
     Bug,
 }
 
+/// What has become of what was asked for when it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing of it was done.
+    NotCommitted,
+    /// It was done, though what was promised beside it was not: events are kept, and not durable.
+    Committed,
+    /// The store has not said, and cannot be asked: only looking again tells.
+    Unknown,
+}
+
+/// How an engine failed, in its own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// At a file: the errno's name, as `ENOSPC`.
+    File(String),
+    /// At a database: the five characters of its SQLSTATE, as `40001`.
+    Sql(String),
+}
+
+impl Detail {
+    /// The name under which a client is told of it.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        match self {
+            Self::File(code) | Self::Sql(code) => code,
+        }
+    }
+}
+
 /// How a log that was open here was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
@@ -114,9 +144,14 @@ pub enum Loss {
 }
 
 impl StorageError {
-    /// Whether only durability failed: what was written stays committed.
-    pub(crate) fn is_committed(&self) -> bool {
-        matches!(self, Self::Failed { committed: true, .. } | Self::Lost { committed: true, .. })
+    /// What has become of what was asked for.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Failed { outcome, .. } | Self::Lost { outcome, .. } => *outcome,
+            Self::Undeleted { .. } => Outcome::Committed,
+            _ => Outcome::NotCommitted,
+        }
     }
 
     /// The same of a session that stays live: an id that is taken is taken from it.

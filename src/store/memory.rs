@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use super::StorageError;
 use super::storage::Status;
 use super::storage::{
-    Inspected, Job, JobResult, ListFacts, ListPage, Listed, Loaded, Rescued, Storage, StoreDescription,
-    StoredInfo, StoredSummary, Ticket,
+    Inspected, Job, JobResult, ListFacts, ListPage, Listed, Loaded, Rescued, Storage, StoreInfo, StoredInfo,
+    StoredSummary, Ticket,
 };
 use crate::log::{Header, Offset, SessionId, active_at, active_until};
 use crate::session::{History, Mended, Recency, Rules, Standing};
@@ -101,8 +101,8 @@ impl MemoryStorage {
 }
 
 impl Storage for MemoryStorage {
-    fn describe(&self) -> StoreDescription {
-        StoreDescription { kind: "memory", root: None }
+    fn info(&self) -> StoreInfo {
+        StoreInfo { kind: "memory", location: None, durable: false, shared: false }
     }
 
     fn start(&mut self, ticket: Ticket, job: Job) {

@@ -1,12 +1,14 @@
 //! Where sessions are kept: the seam between the server and a store, and the engines behind it.
 //!
-//! [`storage`] says what the server asks of a store and what a store answers, `error` why a store cannot;
+//! [`storage`] says what the server asks of a store and what a store answers, `error` why a store cannot, `info` what a
+//! store is and who owns a session;
 //! `memory` and [`jsonl`] are the engines, `url` tells which of them a `--store` names. `loader` folds what a
 //! store reads into a history; [`check`] verifies and repairs stored logs; `working_directory` tells which working
 //! directories are one.
 
 pub mod check;
 mod error;
+mod info;
 pub mod jsonl;
 mod loader;
 mod memory;
@@ -15,7 +17,8 @@ pub mod storage;
 mod url;
 mod working_directory;
 
-pub use error::{Loss, StorageError};
+pub use error::{Detail, Loss, Outcome, StorageError};
+pub use info::{DaemonId, StoreInfo};
 pub use jsonl::{JsonlOptions, JsonlStorage};
 pub use memory::MemoryStorage;
 pub use root::{Root, RootError};

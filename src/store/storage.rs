@@ -7,37 +7,14 @@ use crate::log::{ForeignTypes, Header, Offset, Seq, SessionId, active_at};
 use crate::session::{History, Limits, Mended, Session, Vocabulary};
 
 use super::SamePlace;
-pub use super::{Loss, StorageError};
+pub use super::{DaemonId, Detail, Loss, Outcome, StorageError, StoreInfo};
+pub use crate::disk::catalog::list::Status;
 
 /// Names one job; given by the caller.
 pub type Ticket = u64;
 
 /// Tells the caller of a store that [`Storage::finished`] may have something; called on any thread.
 pub type Wake = std::sync::Arc<dyn Fn() + Send + Sync>;
-
-/// Whether a stored session can be opened, as far as a list looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Nothing wrong was seen.
-    Ok,
-    /// It opens without what stands behind its damage.
-    Damaged,
-    /// It does not open: damage before something committed, or an odd place.
-    Corrupt,
-    /// It does not open: another format, or event types that are not known.
-    Unsupported,
-    /// A log of a later generation continues it.
-    Superseded,
-}
-
-/// The process that owns a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockedBy {
-    /// The process.
-    pub pid: u32,
-    /// Since when, in milliseconds since the Unix epoch.
-    pub since: u64,
-}
 
 /// The end of a log, from its first record on that is damaged or torn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +30,8 @@ pub struct TornTail {
 /// Where sessions are kept when they are not live. What has no stable storage has nothing to say of it, as the methods
 /// do by themselves.
 pub trait Storage {
-    /// `memory`, or `jsonl` with its root.
-    fn describe(&self) -> StoreDescription;
+    /// What it is.
+    fn info(&self) -> StoreInfo;
 
     /// Begins a job; [`Self::finished`] gives its result. Jobs that need no waiting finish at once.
     fn start(&mut self, ticket: Ticket, job: Job);
@@ -99,22 +76,6 @@ pub trait Storage {
     fn warnings(&self, id: &SessionId) -> Vec<String> {
         let _ = id;
         Vec::new()
-    }
-}
-
-/// The store as `initialize` describes it.
-#[derive(Clone, Debug)]
-pub struct StoreDescription {
-    /// `memory` or `jsonl`.
-    pub kind: &'static str,
-    /// The root directory.
-    pub root: Option<String>,
-}
-
-impl StoreDescription {
-    /// Whether there is stable storage to promise.
-    pub fn is_durable(&self) -> bool {
-        self.root.is_some()
     }
 }
 
@@ -312,7 +273,7 @@ pub struct Inspected {
     /// What is wrong with it.
     pub problems: Vec<String>,
     /// Its owner, when that is another process.
-    pub locked_by: Option<LockedBy>,
+    pub locked_by: Option<DaemonId>,
 }
 
 /// The row behind which a page of a list begins.
@@ -407,7 +368,7 @@ impl Listed {
         sessions: Vec<StoredInfo>,
         mut place: Option<Box<SamePlace>>,
         page: &ListPage,
-        mut owner: impl FnMut(usize) -> Option<LockedBy>,
+        mut owner: impl FnMut(usize) -> Option<DaemonId>,
     ) -> Self {
         if let Some(place) = &mut place {
             let cwd = |info: &StoredInfo| info.header.as_ref().and_then(|header| header.cwd.clone());
@@ -442,7 +403,7 @@ pub struct StoredInfo {
     /// Why not.
     pub reason: Option<String>,
     /// Its owner, when that is another process; known of those on the page.
-    pub locked_by: Option<LockedBy>,
+    pub locked_by: Option<DaemonId>,
 }
 
 impl StoredInfo {

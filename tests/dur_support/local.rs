@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sessiond::disk::fs::FileSystem;
-use sessiond::disk::live::lock::Holder;
 use sessiond::server::{Server, Settings};
 use sessiond::session::Limits;
 use sessiond::stdio::{WakeFd, wait, wake_pair};
-use sessiond::store::{JsonlOptions, JsonlStorage};
+use sessiond::store::{DaemonId, JsonlOptions, JsonlStorage};
 use tokio::runtime::{Builder, Runtime};
 
 use super::process::{Answer, pages};
@@ -45,7 +44,7 @@ impl Local {
             root: "/store".into(),
             sync_window: Duration::ZERO,
             max_event_bytes: limits.max_event_bytes,
-            me: Holder { pid: 1, since_ms: 0 },
+            me: DaemonId::process(1, 0),
             fault_file: None,
         };
         let storage = JsonlStorage::over(fs, options, runtime.handle().clone(), waker.into_fn());

@@ -14,7 +14,7 @@ use sessiond::server::{Server, Settings};
 use sessiond::session::Session;
 use sessiond::store::CanonicalPath;
 use sessiond::store::MemoryStorage;
-use sessiond::store::storage::{Job, JobResult, Storage, StoreDescription, Ticket, Written};
+use sessiond::store::storage::{Job, JobResult, Storage, StoreInfo, Ticket, Written};
 
 use super::kit::{Says, Store, note, to, turn};
 use crate::storage_support::{Differs, Double};
@@ -40,9 +40,9 @@ fn spring(trap: &AtomicBool) {
 struct Trapped(Arc<Trap>);
 
 impl Differs for Trapped {
-    fn describe(&self, _: &MemoryStorage) -> StoreDescription {
+    fn info(&self, _: &MemoryStorage) -> StoreInfo {
         // As a store on disk, so that the server has something to write.
-        StoreDescription { kind: "jsonl", root: Some("nowhere".to_owned()) }
+        StoreInfo { kind: "jsonl", location: Some("nowhere".to_owned()), durable: true, shared: false }
     }
 
     fn start(&mut self, inner: &mut MemoryStorage, ticket: Ticket, job: Job) {

@@ -4,12 +4,12 @@
 use sessiond::log::{Seq, SessionId};
 use sessiond::session::Session;
 use sessiond::store::MemoryStorage;
-use sessiond::store::storage::{Job, JobResult, Storage, StoreDescription, Ticket, Written};
+use sessiond::store::storage::{Job, JobResult, Storage, StoreInfo, Ticket, Written};
 
 /// Where a double differs from the store in memory.
 pub trait Differs {
-    fn describe(&self, inner: &MemoryStorage) -> StoreDescription {
-        inner.describe()
+    fn info(&self, inner: &MemoryStorage) -> StoreInfo {
+        inner.info()
     }
 
     fn start(&mut self, inner: &mut MemoryStorage, ticket: Ticket, job: Job) {
@@ -50,8 +50,8 @@ impl<D: Differs> Double<D> {
 }
 
 impl<D: Differs> Storage for Double<D> {
-    fn describe(&self) -> StoreDescription {
-        self.differs.describe(&self.inner)
+    fn info(&self) -> StoreInfo {
+        self.differs.info(&self.inner)
     }
 
     fn start(&mut self, ticket: Ticket, job: Job) {

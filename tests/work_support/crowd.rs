@@ -10,7 +10,7 @@ use sessiond::log::{Seq, SessionId};
 use sessiond::server::{Server, Settings};
 use sessiond::session::{Limits, Session};
 use sessiond::store::MemoryStorage;
-use sessiond::store::storage::{Job, JobResult, Storage, StoreDescription, Ticket, Written};
+use sessiond::store::storage::{Job, JobResult, Storage, StoreInfo, Ticket, Written};
 
 use super::Meter;
 use crate::storage_support::{Differs, Double};
@@ -26,8 +26,8 @@ struct Slow {
 }
 
 impl Differs for Slow {
-    fn describe(&self, _: &MemoryStorage) -> StoreDescription {
-        StoreDescription { kind: "jsonl", root: Some("nowhere".to_owned()) }
+    fn info(&self, _: &MemoryStorage) -> StoreInfo {
+        StoreInfo { kind: "jsonl", location: Some("nowhere".to_owned()), durable: true, shared: false }
     }
 
     fn start(&mut self, _: &mut MemoryStorage, ticket: Ticket, job: Job) {

@@ -336,7 +336,8 @@ impl Service {
             slot
         } else {
             let from = appended.seq.before();
-            let slot = (self.writes && !session.is_ephemeral()).then(|| self.turn.touch(session.id(), from));
+            let slot =
+                (self.durable_store && !session.is_ephemeral()).then(|| self.turn.touch(session.id(), from));
             if let Some(event) = event.filter(|_| self.connection.wants(Notice::Event)) {
                 announce(&mut self.out, self.connection.prefix, session, event);
             }
@@ -450,7 +451,7 @@ impl Service {
             return Ok(());
         }
         let ephemeral = self.store.session(id).is_ok_and(session::Session::is_ephemeral);
-        if ephemeral || !self.storage.describe().is_durable() {
+        if ephemeral || !self.durable_store {
             return Err(bad_param(
                 "durable",
                 "nothing makes this session durable: it is ephemeral or the store is memory:; leave durable out",

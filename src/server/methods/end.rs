@@ -19,7 +19,7 @@ impl Service {
             Ok(session) => session,
             Err(refusal) => return Err(self.refused(refusal)),
         };
-        if session.is_ephemeral() || !self.storage.describe().is_durable() {
+        if session.is_ephemeral() || !self.durable_store {
             return Ok(FlushResult { durable_seq: None });
         }
         let id = session.id().clone();
@@ -63,7 +63,7 @@ impl Service {
     pub(super) fn close(&mut self, params: EndParams) -> Answer<Face<EmptyResult>> {
         if let Ok(session) = self.store.session(&params.session_id)
             && !session.is_ephemeral()
-            && self.storage.describe().is_durable()
+            && self.durable_store
         {
             let id = session.id().clone();
             if let Err(error) = self.make_durable(&id, None)?

@@ -94,8 +94,8 @@ impl Service {
     }
 
     pub(super) fn store_info(&self) -> StoreInfo {
-        let store = self.storage.describe();
-        StoreInfo { kind: store.kind.to_owned(), root: store.root }
+        let store = self.storage.info();
+        StoreInfo { kind: store.kind.to_owned(), root: store.location }
     }
 
     pub(super) fn limits_info(&self) -> LimitsInfo {

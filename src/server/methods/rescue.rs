@@ -23,7 +23,7 @@ impl Service {
             Ok(session) => session,
             Err(refusal) => return Err(self.refused(refusal)),
         };
-        if session.is_ephemeral() || !self.storage.describe().is_durable() {
+        if session.is_ephemeral() || !self.durable_store {
             return Ok(self.opened(session));
         }
         let id = session.id().clone();

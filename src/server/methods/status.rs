@@ -15,7 +15,7 @@ pub(in crate::server) fn is_status(request: &Request<'_>) -> bool {
 impl Service {
     pub(super) fn status(&mut self, _: StatusParams) -> Answer<StatusResult> {
         let waiting = self.call.waiting;
-        let list = if self.storage.describe().is_durable() { Index::Summaries } else { Index::Memory };
+        let list = if self.durable_store { Index::Summaries } else { Index::Memory };
         Ok(StatusResult {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL,

@@ -67,12 +67,12 @@ impl RepairError {
                 let holder = by.map(|by| Holder { pid: by.pid, since_ms: by.since });
                 Self::Locked(LockError::Held { holder })
             }
-            StorageError::Failed { errno, doing, remedy, .. } => {
+            StorageError::Failed { detail, doing, remedy, .. } => {
                 let first = remedy.map(|remedy| format!("{remedy}, then ")).unwrap_or_default();
-                Self::Mend(format!("{doing} failed with {errno}: {first}try again"))
+                Self::Mend(format!("{doing} failed with {}: {first}try again", detail.code()))
             }
-            StorageError::Undeleted { errno, .. } => {
-                Self::Mend(format!("removing a file failed with {errno}"))
+            StorageError::Undeleted { detail, .. } => {
+                Self::Mend(format!("removing a file failed with {}", detail.code()))
             }
             StorageError::Corrupt { reason, .. }
             | StorageError::Unsupported { reason, .. }

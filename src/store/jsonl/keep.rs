@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::failures::{errno, failed, lost, sync_failed, write_failed};
+use super::failures::{detail, failed, lost, sync_failed, write_failed};
 use super::read::{find, locked, not_searched, odd_place};
 use super::storage::Shared;
 use crate::disk::catalog::find::is_taken;
@@ -17,7 +17,7 @@ use crate::disk::paths::{Encoding, LogPath};
 use crate::log::{Header, Log, Offset, Seq, SessionId, header_line};
 use crate::session::Session;
 use crate::store::storage::{ListFacts, Publication, Rescued, StoredSummary};
-use crate::store::{Loss, StorageError};
+use crate::store::{Loss, Outcome, StorageError};
 
 type Kept = Result<Option<Seq>, StorageError>;
 
@@ -59,8 +59,9 @@ fn publish_new(
 }
 
 fn place(header: &Header) -> Result<LogPath, StorageError> {
-    LogPath::new(header.cwd.as_deref(), header.id.as_str(), Encoding::Plain)
-        .map_err(|error| failed(&error.to_string(), &std::io::ErrorKind::InvalidInput.into(), false))
+    LogPath::new(header.cwd.as_deref(), header.id.as_str(), Encoding::Plain).map_err(|error| {
+        failed(&error.to_string(), &std::io::ErrorKind::InvalidInput.into(), Outcome::NotCommitted)
+    })
 }
 
 fn publish_at(
@@ -92,14 +93,16 @@ fn publish_at(
         }
         Err(PublishError::AlreadyExists) => Err(exists(shared, id)),
         Err(PublishError::Io { step, source }) => {
-            Err(failed(&format!("storing the session ({step})"), &source, false))
+            Err(failed(&format!("storing the session ({step})"), &source, Outcome::NotCommitted))
         }
         // Only replacing one gives this.
-        Err(PublishError::Unsettled { source }) => Err(failed("storing the session", &source, true)),
+        Err(PublishError::Unsettled { source }) => {
+            Err(failed("storing the session", &source, Outcome::Committed))
+        }
         Err(PublishError::SourceTooShort { missing }) => {
             let expected = parent.as_ref().map_or(0, |(_, range)| range.end);
             let how = Loss::Changed { expected, actual: expected.saturating_sub(missing) };
-            Err(lost("copying the parent's log", false, how))
+            Err(lost("copying the parent's log", Outcome::NotCommitted, how))
         }
         Err(PublishError::Lock(error)) => Err(locked(id, error)),
     }
@@ -124,7 +127,7 @@ pub(super) fn rescue(
     match file.as_ref().map(SessionFile::check_named) {
         Some(Ok(())) => return (file, Ok(Rescued::Sound)),
         Some(Err(FileError::Unsynced(SyncError::Check(CheckError::Examine(error))))) => {
-            return (file, Err(failed("examining the session's log", &error, false)));
+            return (file, Err(failed("examining the session's log", &error, Outcome::NotCommitted)));
         }
         Some(Err(FileError::Deleted)) => return (file, Err(write_failed(&FileError::Deleted))),
         Some(Err(_)) | None => {}
@@ -227,9 +230,9 @@ fn remove(shared: &Shared, id: &SessionId, file: Option<&SessionFile>) -> Result
         Ok(_) => Ok(()),
         Err(DeleteError::Lock(error)) => Err(locked(id, error)),
         Err(DeleteError::Several(odd)) => Err(odd_place(id, &odd)),
-        Err(DeleteError::Io(error)) => Err(failed("removing the session", &error, false)),
+        Err(DeleteError::Io(error)) => Err(failed("removing the session", &error, Outcome::NotCommitted)),
         Err(DeleteError::Unfinished(error)) => {
-            Err(StorageError::Undeleted { errno: errno(&error), remedy: remedy(&error) })
+            Err(StorageError::Undeleted { detail: detail(&error), remedy: remedy(&error) })
         }
     }
 }

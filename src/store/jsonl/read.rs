@@ -9,7 +9,7 @@ use crate::disk::catalog::find::{
     FindError, OddPlace, Unsearched, check_place, find as find_log, is_absent, shown, superseded_by,
 };
 use crate::disk::catalog::lineage::lineage_loop;
-use crate::disk::catalog::list::{Artifact, Skipped, Status as DiskStatus};
+use crate::disk::catalog::list::{Artifact, Skipped, Status};
 use crate::disk::catalog::records::{Catalogue, Failure, Listed as Found};
 use crate::disk::catalog::summary::{Facts, FactsSink};
 use crate::disk::fs::{File, Metadata, read_full};
@@ -23,10 +23,10 @@ use crate::disk::read::reader::{Held, Scan, read_log};
 use crate::log::{Log, SessionId};
 use crate::session::{Limits, Mended, Rules, Vocabulary};
 use crate::store::SamePlace;
-use crate::store::StorageError;
 use crate::store::loader::{Keeper, Witness};
+use crate::store::storage::TornTail;
 use crate::store::storage::{Inspected, ListFacts, ListPage, Listed, Loaded, StoredInfo, StoredSummary};
-use crate::store::storage::{LockedBy, Status, TornTail};
+use crate::store::{DaemonId, Detail, Outcome, StorageError};
 
 /// What lists have read of logs that have no summary.
 pub(super) struct Seen(Mutex<Catalogue>);
@@ -79,7 +79,7 @@ pub(super) fn find(
 }
 
 pub(super) fn not_searched(Unsearched { path, error }: &Unsearched) -> StorageError {
-    failed(&format!("searching the store at {}", shown(path)), error, false)
+    failed(&format!("searching the store at {}", shown(path)), error, Outcome::NotCommitted)
 }
 
 fn read_file(
@@ -107,7 +107,7 @@ fn locate(shared: &Shared, id: &SessionId) -> Result<LogPath, StorageError> {
 fn open(shared: &Shared, id: &SessionId, path: &LogPath) -> Result<Arc<dyn File>, StorageError> {
     shared.fs.open_read(&path.log()).map_err(|error| match is_absent(&error) {
         true => StorageError::NotFound(id.clone()),
-        false => failed("opening the log", &error, false),
+        false => failed("opening the log", &error, Outcome::NotCommitted),
     })
 }
 
@@ -120,7 +120,7 @@ fn superseded(shared: &Shared, path: &LogPath) -> Result<Option<String>, Storage
     match superseded_by(shared.fs.as_ref(), path) {
         Ok(later) => Ok(later.map(|later| later.supersedes())),
         Err(error) if is_absent(&error) => Ok(None),
-        Err(error) => Err(failed("reading the session's directory", &error, false)),
+        Err(error) => Err(failed("reading the session's directory", &error, Outcome::NotCommitted)),
     }
 }
 
@@ -167,7 +167,7 @@ fn judged(
 
 fn unreadable(id: &SessionId, error: &ReadError, limits: &Limits) -> StorageError {
     match (error, error.verdict()) {
-        (ReadError::Io(error), _) => failed("reading the log", error, false),
+        (ReadError::Io(error), _) => failed("reading the log", error, Outcome::NotCommitted),
         (ReadError::Header(header), Some(Verdict::Unsupported)) => StorageError::Unsupported {
             id: id.clone(),
             reason: header.to_string(),
@@ -179,7 +179,7 @@ fn unreadable(id: &SessionId, error: &ReadError, limits: &Limits) -> StorageErro
             let remedy = is_bare.then_some(RESTORE);
             judged(id, verdict, error.to_string(), Place::default(), error.class(), remedy, limits)
         }
-        (_, None) => failed("reading the log", &std::io::Error::other("codec"), false),
+        (_, None) => failed("reading the log", &std::io::Error::other("codec"), Outcome::NotCommitted),
     }
 }
 
@@ -187,19 +187,19 @@ pub(super) fn locked(id: &SessionId, error: LockError) -> StorageError {
     match error {
         LockError::Held { holder } => StorageError::Locked { id: id.clone(), by: holder.map(locked_by) },
         LockError::Io(error) if is_absent(&error) => StorageError::NotFound(id.clone()),
-        LockError::Io(error) => failed("opening the log for writing", &error, false),
-        LockError::Unsupported(error) => failed("locking the log", &error, false),
+        LockError::Io(error) => failed("opening the log for writing", &error, Outcome::NotCommitted),
+        LockError::Unsupported(error) => failed("locking the log", &error, Outcome::NotCommitted),
         LockError::Replaced => StorageError::Failed {
-            errno: "EBUSY".to_owned(),
+            detail: Detail::File("EBUSY".to_owned()),
             doing: "locking the log".to_owned(),
-            committed: false,
+            outcome: Outcome::NotCommitted,
             remedy: Some("stop the program that replaces it over and over"),
         },
     }
 }
 
-fn locked_by(holder: Holder) -> LockedBy {
-    LockedBy { pid: holder.pid, since: holder.since_ms }
+fn locked_by(holder: Holder) -> DaemonId {
+    DaemonId::process(holder.pid, holder.since_ms)
 }
 
 /// Reads a session to make it live, and takes its lock.
@@ -215,17 +215,17 @@ pub(super) fn load(
     }
     let lock = Lock::try_acquire(&shared.fs, &path.log(), shared.me).map_err(|error| locked(id, error))?;
     let file = std::sync::Arc::clone(lock.file());
-    let meta = file.metadata().map_err(|error| failed("reading the log", &error, false))?;
+    let meta = file.metadata().map_err(|error| failed("reading the log", &error, Outcome::NotCommitted))?;
     let size = meta.len;
     let rules = Rules { vocabulary, limits };
     let mut keeper = Keeper::strict(rules);
     let held = Held::new(file.as_ref(), size);
     let scan = read_log(&held, size, path.encoding(), shared.limits, &mut keeper);
-    if held.was_changed().map_err(|error| failed("reading the log", &error, false))? {
+    if held.was_changed().map_err(|error| failed("reading the log", &error, Outcome::NotCommitted))? {
         return Err(StorageError::Failed {
-            errno: "EBUSY".to_owned(),
+            detail: Detail::File("EBUSY".to_owned()),
             doing: "reading the log".to_owned(),
-            committed: false,
+            outcome: Outcome::NotCommitted,
             remedy: Some("stop the program that changes it meanwhile"),
         });
     }
@@ -238,7 +238,7 @@ pub(super) fn load(
         return Err(judged(id, verdict, reason, problem.place, problem.class(), remedy, limits));
     }
     // What another process has written may not be durable yet, and its bytes may not be ours to write again.
-    file.sync_data().map_err(|error| failed("making the log durable", &error, false))?;
+    file.sync_data().map_err(|error| failed("making the log durable", &error, Outcome::NotCommitted))?;
     let witness = keeper.witness();
     let mut history = keeper.into_history();
     let closers = history.close_turn(None, rules).map_err(|refusal| {
@@ -348,8 +348,9 @@ pub(super) fn list(
 ) -> Result<Listed, StorageError> {
     let fs = shared.fs.as_ref();
     let mut catalogue = shared.seen.catalogue();
-    let listing =
-        catalogue.list(fs).map_err(|error| failed("listing the store's root directory", &error, false))?;
+    let listing = catalogue
+        .list(fs)
+        .map_err(|error| failed("listing the store's root directory", &error, Outcome::NotCommitted))?;
     let (mut sessions, mut logs) = (Vec::new(), Vec::new());
     for Found { artifact, facts } in listing.sessions {
         let is_new = artifact.header.as_ref().is_some_and(|header| page.is_new(header.created_at));
@@ -373,7 +374,7 @@ pub(super) fn list(
 }
 
 /// Who owns a log, when that is another process that has said who it is.
-fn owner(shared: &Shared, owners: &Owners, path: &Path, meta: &Metadata) -> Option<LockedBy> {
+fn owner(shared: &Shared, owners: &Owners, path: &Path, meta: &Metadata) -> Option<DaemonId> {
     let holder = owners.of(shared.fs.as_ref(), path, meta).ok()???;
     (holder.pid != shared.me.pid).then(|| locked_by(holder))
 }
@@ -394,13 +395,8 @@ fn unsearched(Skipped { path, why, .. }: &Skipped) -> StoredInfo {
 }
 
 fn stored_info(artifact: Artifact, facts: Facts, active: Option<i64>, vocabulary: &Vocabulary) -> StoredInfo {
-    let (mut status, mut reason) = match artifact.status {
-        DiskStatus::Ok => (Status::Ok, None),
-        DiskStatus::Damaged => (Status::Damaged, artifact.reason),
-        DiskStatus::Corrupt => (Status::Corrupt, artifact.reason),
-        DiskStatus::Unsupported => (Status::Unsupported, artifact.reason),
-        DiskStatus::Superseded => (Status::Superseded, artifact.reason),
-    };
+    let mut status = artifact.status;
+    let mut reason = artifact.reason.filter(|_| status != Status::Ok);
     let declared = |name: &String| vocabulary.declared().any(|(declared, _)| declared == name);
     if let (Status::Ok | Status::Damaged, Some(name)) =
         (status, facts.foreign.names().iter().find(|name| !declared(name)))

@@ -27,7 +27,7 @@ use crate::session::Session;
 use crate::store::StorageError;
 use crate::store::storage::Wake;
 use crate::store::storage::{
-    Job, JobResult, Publication, Rescued, Storage, StoreDescription, Ticket, Unreleased, Written,
+    DaemonId, Job, JobResult, Publication, Rescued, Storage, StoreInfo, Ticket, Unreleased, Written,
 };
 
 /// How a store on disk works.
@@ -40,7 +40,7 @@ pub struct JsonlOptions {
     /// Bytes of one event that appends may write: a log with such events is read.
     pub max_event_bytes: usize,
     /// Who we are, for other processes that find a session locked.
-    pub me: Holder,
+    pub me: DaemonId,
     /// A file with faults to meet, for tests.
     pub fault_file: Option<std::path::PathBuf>,
 }
@@ -52,6 +52,11 @@ pub(super) struct Shared {
     pub(super) me: Holder,
     pub(super) limits: ReadLimits,
     pub(super) seen: read::Seen,
+}
+
+/// What the hint beside a log says of a daemon.
+fn holder(me: &DaemonId) -> Holder {
+    Holder { pid: me.pid, since_ms: me.since }
 }
 
 impl Shared {
@@ -113,7 +118,7 @@ impl JsonlStorage {
     /// The same over another file system: one that fails or remembers, for tests.
     pub fn over(fs: Arc<dyn FileSystem>, options: JsonlOptions, runtime: Handle, wake: Wake) -> Self {
         let (sender, messages) = channel();
-        let shared = Shared::new(fs, options.me, options.max_event_bytes);
+        let shared = Shared::new(fs, holder(&options.me), options.max_event_bytes);
         Self {
             shared: Arc::new(shared),
             root: Path::display(&options.root).to_string(),
@@ -305,8 +310,8 @@ impl JsonlStorage {
 }
 
 impl Storage for JsonlStorage {
-    fn describe(&self) -> StoreDescription {
-        StoreDescription { kind: "jsonl", root: Some(self.root.clone()) }
+    fn info(&self) -> StoreInfo {
+        StoreInfo { kind: "jsonl", location: Some(self.root.clone()), durable: true, shared: false }
     }
 
     fn start(&mut self, ticket: Ticket, job: Job) {
