@@ -4,6 +4,8 @@
 
 mod every_record;
 mod maintain_support;
+#[path = "maintain/places.rs"]
+mod places;
 mod support;
 
 use std::fs;
@@ -409,7 +411,7 @@ fn a_store_is_told_whole_whatever_lies_in_it() {
     std::os::unix::fs::symlink("nowhere", root.join("--w--/odd/session.jsonl")).unwrap();
     let output = run(&["verify", "--json", root.join("--w--/odd").to_str().unwrap()]);
     let (code, lines, _) = parse(&output);
-    assert_eq!((code, &lines[0]["status"]), (1, &json!("unreadable")));
+    assert_eq!((code, &lines[0]["status"]), (3, &json!("unreadable")));
     fs::remove_dir_all(root.join("--w--/odd")).unwrap();
     let args = ["verify", "--json"];
     let (_, _, by_env) = parse(&sessiond(&args).env("SESSIOND_STORE", store.spec()).output().unwrap());
@@ -527,7 +529,7 @@ fn later_generations_and_links_are_told_and_left_alone() {
     fs::rename(store.dir.path().join("--w--"), away.path().join("w")).unwrap();
     std::os::unix::fs::symlink(away.path().join("w"), store.dir.path().join("--w--")).unwrap();
     let (code, lines, _) = parse(&run(&["verify", "s", "--json", "--store", &store.spec()]));
-    assert_eq!((code, &lines[0]["skipped"]), (1, &json!("--w--")), "{lines:?}");
+    assert_eq!((code, &lines[0]["skipped"]), (3, &json!("--w--")), "{lines:?}");
     let answers = ask_each(
         store.dir.path(),
         &[

@@ -1,17 +1,19 @@
 //! `sessiond verify` and `sessiond repair`: flags in, exit code out.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::between;
+use crate::disk::catalog::find::{FindError, find};
+use crate::disk::catalog::list::Skipped;
 use crate::disk::fs::os::OsFs;
 use crate::disk::live::lock::Holder;
 use crate::log::SessionId;
 use crate::server::Clock;
 use crate::session::{Limits, Rules, Vocabulary};
-use crate::store::check::mending::Repair;
+use crate::store::check::mending::{Repair, RepairError};
 use crate::store::check::progress::Progress;
 use crate::store::check::report::{Summary, shown};
 use crate::store::check::survey::{News, Surveyor};
@@ -47,12 +49,13 @@ lockedBy?: {pid?, since?}, notes?}; {skipped, reason} for places that could not 
 {sessions, ok, repairable, …}}. Lines count from 1, the header; bytes from 0.
 
 Exit code: 0 when every session is ok, repairable or empty; 1 when something else was found; 2 usage; 3 when
-nothing could be read."
+the store, or all that was asked for, could not be read: not there, or unreadable."
 )]
 pub struct VerifyArgs {
     /// A store, a session's directory, a log or an id.
     ///
-    /// The id is of a session in the store; by default it is the store that `serve` would open.
+    /// The id is of a session in the store; by default it is the store that `serve` would open. Of a path and an id
+    /// of one name the path is read, with --store the id: ./NAME is a path always.
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
     /// One JSON object per line.
@@ -72,11 +75,11 @@ off, a missing line end added, an open turn closed. Of a session that a load ref
 prefix is kept, an open turn in it closed; the whole log as it was stays beside it as <log>.backup-<n>.
 Not repaired: other format versions, unknown event types, what is over a limit, logs without a header, odd places.
 
-Exit code: 0 when it is repaired (or would be) or there is nothing to do; 1 when it is not repaired; 2 usage; 3
-when the store could not be read."
+Exit code: 0 when it is repaired (or would be) or there is nothing to do; 1 when it is not repaired, or not there;
+2 usage; 3 when the store, or the session's log, could not be read."
 )]
 pub struct RepairArgs {
-    /// The session.
+    /// The session, by its id; never a path.
     #[arg(value_name = "ID")]
     id: String,
     /// Say what would be done, and do nothing.
@@ -140,32 +143,82 @@ impl SharedArgs {
 enum Target {
     /// What lies there.
     Path(PathBuf),
-    /// The logs of one session.
-    Session { root: PathBuf, id: String },
+    /// The logs of one session; where none is stored, what lies at the path.
+    Session { root: PathBuf, id: SessionId, path: Option<PathBuf> },
     /// All sessions.
     Store(PathBuf),
 }
 
 impl Target {
+    /// Of a path and an id of one name the path is meant, but where a store is named and the path could be an id only.
     fn of(args: &VerifyArgs) -> Result<Self, (String, u8)> {
         let Some(path) = &args.path else { return args.shared.root().map(Self::Store) };
         // A link that leads nowhere is there too.
         let is_there = path.symlink_metadata().is_ok();
-        let id = path.to_str().filter(|id| !is_there && SessionId::new(id).is_ok());
-        match (id, args.shared.root()) {
-            (Some(id), Ok(root)) => Ok(Self::Session { root, id: id.to_owned() }),
-            (Some(id), Err((problem, code))) => {
-                Err((format!("{id:?} is not there as a path; {problem}"), code))
+        let id_first = args.shared.store.is_some() && !path.as_os_str().as_encoded_bytes().contains(&b'/');
+        match id_of(path).filter(|_| !is_there || id_first) {
+            None => Ok(Self::Path(path.clone())),
+            Some(id) => match args.shared.root() {
+                Ok(root) => Ok(Self::Session { root, id, path: is_there.then(|| path.clone()) }),
+                Err((problem, code)) if is_there => Err((problem, code)),
+                Err((problem, code)) => {
+                    Err((format!("{:?} is not there as a path; {problem}", id.as_str()), code))
+                }
+            },
+        }
+    }
+
+    fn survey(&self, surveyor: &mut Surveyor<'_>) -> io::Result<()> {
+        match self {
+            Self::Path(path) => surveyor.path(path),
+            Self::Session { root, id, path } => match (surveyor.session(root, id.as_str()), path) {
+                (Err(error), Some(path)) if error.kind() == io::ErrorKind::NotFound => surveyor.path(path),
+                (surveyed, _) => surveyed,
+            },
+            Self::Store(root) => surveyor.store(root),
+        }
+    }
+
+    /// Which of a path and an id of one name is read.
+    fn choice(&self, shared: &SharedArgs) -> Option<String> {
+        match self {
+            Self::Store(_) | Self::Session { path: None, .. } => None,
+            Self::Session { root, id, path: Some(path) } => {
+                let (name, root) = (id.as_str(), root.display());
+                Some(match is_stored(&self.root(shared)?, id) {
+                    true => format!(
+                        "the session {name:?} of {root} is read, which is also a path here: write ./{name} for that"
+                    ),
+                    false => format!(
+                        "no session {name:?} is stored in {root}: what lies at the path {} is read",
+                        path.display()
+                    ),
+                })
             }
-            _ => Ok(Self::Path(path.clone())),
+            Self::Path(path) => {
+                let (id, root) = (id_of(path)?, self.root(shared)?);
+                let is_stored = is_stored(&root, &id);
+                is_stored.then(|| {
+                    let (path, root) = (path.display(), root.display());
+                    format!("what lies at the path {path} is read; a session of that id is in {root}, too: name the store with --store for that")
+                })
+            }
+        }
+    }
+
+    fn root(&self, shared: &SharedArgs) -> Option<PathBuf> {
+        match self {
+            Self::Session { root, .. } => Some(root.clone()),
+            _ => shared.root().ok(),
         }
     }
 
     fn unreadable(&self, error: &io::Error) -> String {
         match self {
-            Self::Session { root, id } if error.kind() == io::ErrorKind::NotFound => {
+            Self::Session { root, id, path: None } if error.kind() == io::ErrorKind::NotFound => {
                 format!(
-                    "{id:?} is not there as a path, and no session of that id is stored in {}",
+                    "{:?} is not there as a path, and no session of that id is stored in {}",
+                    id.as_str(),
                     root.display()
                 )
             }
@@ -174,6 +227,16 @@ impl Target {
             }
         }
     }
+}
+
+/// The id that is spelt like a path.
+fn id_of(path: &Path) -> Option<SessionId> {
+    SessionId::new(path.to_str()?).ok()
+}
+
+/// Whether a store that can be searched holds something of a session.
+fn is_stored(root: &Path, id: &SessionId) -> bool {
+    !matches!(find(&OsFs::new(root), id), Ok(None) | Err(FindError::Io(_)))
 }
 
 /// Runs `sessiond verify`: what was found goes to `out`, what ends the run to `err`, how far it is to `terminal`.
@@ -187,6 +250,9 @@ pub fn main_verify(
         Ok(target) => target,
         Err((problem, code)) => return end(err, "verify", &problem, code),
     };
+    if let Some(choice) = target.choice(&args.shared) {
+        let _ = writeln!(err, "sessiond verify: {choice}");
+    }
     let (vocabulary, limits, progress) =
         (args.shared.vocabulary(), args.shared.limits(), Progress::new(terminal));
     let mut summary = Summary::default();
@@ -198,11 +264,7 @@ pub fn main_verify(
     };
     let rules = Rules { vocabulary: &vocabulary, limits: &limits };
     let mut surveyor = Surveyor { rules, progress: &progress, tell: &mut tell };
-    let surveyed = match &target {
-        Target::Path(path) => surveyor.path(path),
-        Target::Session { root, id } => surveyor.session(root, id),
-        Target::Store(root) => surveyor.store(root),
-    };
+    let surveyed = target.survey(&mut surveyor);
     progress.clear();
     let answer = match surveyed {
         Ok(()) if args.json => summary.write_json(out),
@@ -218,6 +280,7 @@ pub fn main_verify(
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             end(err, "verify", &format!("the report cannot be written: {error}"), COULD_NOT_START)
         }
+        _ if summary.has_read_nothing() => ExitCode::from(COULD_NOT_START),
         _ if summary.is_bad() => ExitCode::from(FOUND_SOMETHING),
         _ => ExitCode::SUCCESS,
     }
@@ -229,9 +292,9 @@ fn tell(news: &News, json: bool, out: &mut dyn Write, summary: &mut Summary) -> 
             summary.count(report.status);
             if json { report.write_json(out) } else { report.write_text(out) }
         }
-        News::Skipped(place, reason) => {
-            summary.skip();
-            let place = place.display().to_string();
+        News::Skipped(Skipped { path, why: reason, may_hold }) => {
+            summary.skip(*may_hold);
+            let place = path.display().to_string();
             if json {
                 writeln!(out, "{}", serde_json::json!({ "skipped": place, "reason": reason }))
             } else {
@@ -277,7 +340,13 @@ pub fn main_repair(
         }
         Err(error) => {
             let code = if error.could_not_start() { COULD_NOT_START } else { FOUND_SOMETHING };
-            end(err, "repair", &error.to_string(), code)
+            let is_path = matches!(error, RepairError::NotFound(_)) && Path::new(&args.id).exists();
+            let hint = if is_path {
+                "; repair takes an id, not a path: `sessiond verify PATH` tells it"
+            } else {
+                ""
+            };
+            end(err, "repair", &format!("{error}{hint}"), code)
         }
     }
 }

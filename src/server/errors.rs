@@ -244,7 +244,7 @@ impl From<storage::Status> for Status {
         match status {
             storage::Status::Ok => Self::Ok,
             storage::Status::Damaged => Self::Damaged,
-            storage::Status::Corrupt => Self::Corrupt,
+            storage::Status::Corrupt | storage::Status::Unreadable => Self::Corrupt,
             storage::Status::Unsupported => Self::Unsupported,
             storage::Status::Superseded => Self::Superseded,
         }

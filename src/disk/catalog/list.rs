@@ -29,6 +29,8 @@ pub enum Status {
     Unsupported,
     /// A later generation of the format beside it continues it: it is read, and no more.
     Superseded,
+    /// The disk does not give it.
+    Unreadable,
 }
 
 /// One stored session, or what looks like one.
@@ -167,11 +169,15 @@ impl Walker<'_> {
 
     fn session(&mut self, project: &str, session: &str) {
         let dir = Path::new(project).join(session);
+        let mut unlisted = None;
         let entries = match self.fs.list_dir(&dir) {
             Ok(entries) => Some(entries),
             Err(error) if is_absent(&error) => return,
             // Its logs may open all the same, and if not, that is what is wrong with them.
-            Err(_) => None,
+            Err(error) => {
+                unlisted = Some(error);
+                None
+            }
         };
         let mut log = |encoding: Encoding| {
             let named =
@@ -181,8 +187,13 @@ impl Walker<'_> {
         };
         let (plain, zstd) = (log(Encoding::Plain), log(Encoding::Zstd));
         let later = later_in(&dir, entries.as_deref().unwrap_or_default()).pop();
-        let both = plain.is_some() && zstd.is_some();
+        // Where names are not given, a log that does not open need not be there.
+        let is_there = |log: &Artifact| unlisted.is_none() || log.log.is_some();
+        let both = [&plain, &zstd].into_iter().all(|log| log.as_ref().is_some_and(is_there));
         let Some(mut artifact) = plain.or(zstd) else {
+            if let Some(error) = unlisted {
+                return self.skip(&dir, format!("it cannot be read: {error}: {}", what_helps(&error)));
+            }
             return self.out.artifacts.extend(later.map(|later| Artifact::later(session, later)));
         };
         if both {
@@ -214,7 +225,7 @@ impl Walker<'_> {
                 artifact.is_odd(&OddPlace::NotAFile(path));
             }
             Err(error) => artifact.is(
-                Status::Corrupt,
+                Status::Unreadable,
                 "",
                 format!("the log cannot be opened: {error}: {}", what_helps(&error)),
             ),
@@ -319,7 +330,7 @@ impl Artifact {
 
     /// Notes why the log does not read.
     pub(in crate::disk) fn fails(&mut self, error: &ReadError) {
-        let status = error.verdict().map_or(Status::Corrupt, status_of);
+        let status = error.verdict().map_or(Status::Unreadable, status_of);
         if let ReadError::Header(HeaderLineError { fault: HeaderLineFault::Version { version }, .. }) = error
         {
             self.direction = Some(if *version > 0.0 { "newer" } else { "older" });

@@ -74,7 +74,7 @@ pub(in crate::disk) fn temporary_name(file: &Path) -> PathBuf {
 }
 
 /// Whether a name in a session directory is one that the store gives to a file on its way.
-pub(in crate::disk) fn is_temporary(name: &OsStr) -> bool {
+pub(crate) fn is_temporary(name: &OsStr) -> bool {
     is_temporary_of(name, SUMMARY_FILE) || is_temporary_log(name)
 }
 

@@ -185,12 +185,12 @@ fn remove_files(fs: &dyn FileSystem, log: &LogPath, ours: Option<&dyn File>) -> 
 }
 
 /// What only says something of a log.
-fn is_hint(name: &OsStr) -> bool {
+pub(crate) fn is_hint(name: &OsStr) -> bool {
     name == OWNER_FILE || name == SUMMARY_FILE
 }
 
 /// What a repair has kept of a log.
-fn is_kept(name: &OsStr) -> bool {
+pub(crate) fn is_kept(name: &OsStr) -> bool {
     let kept = |rest: &str| rest.starts_with(".cut-") || rest.starts_with(".backup-");
     let kept_of = |log: Encoding| name.to_str()?.strip_prefix(log.file_name()).map(kept);
     [Encoding::Plain, Encoding::Zstd].into_iter().any(|log| kept_of(log) == Some(true))

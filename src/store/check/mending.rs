@@ -43,8 +43,11 @@ pub(crate) enum RepairError {
     #[error("the store could not be searched at {}: {}: {helps}", place(&.0.path), .0.error, helps = what_helps(&.0.error))]
     Search(Unsearched),
     /// The store or the log could not be read.
-    #[error("the store could not be read: {0}: {helps}", helps = what_helps(.0))]
+    #[error("the session could not be read: {0}: {helps}", helps = what_helps(.0))]
     Io(#[from] std::io::Error),
+    /// The disk does not give a part of the log.
+    #[error("{0}; nothing was changed: copy what can be read of the disk")]
+    Unreadable(String),
     #[error("{0}; this is not repaired: {1}")]
     Hopeless(String, &'static str),
     #[error("the log could not be kept beside itself ({0}), nothing was changed: {helps}", helps = what_helps(.0))]
@@ -86,7 +89,7 @@ impl RepairError {
 
     /// Whether nothing could be begun, as opposed to: the session is as bad as before.
     pub(crate) fn could_not_start(&self) -> bool {
-        matches!(self, Self::Io(_) | Self::Search(_))
+        matches!(self, Self::Io(_) | Self::Unreadable(_) | Self::Search(_))
     }
 }
 
@@ -112,17 +115,18 @@ impl Repair<'_> {
         if let Some(later) = superseded_by(self.fs.as_ref(), &path)? {
             return Err(RepairError::Odd(later.supersedes()));
         }
+        let file = self.fs.open_read(&path.log()).map_err(|error| match is_absent(&error) {
+            true => RepairError::NotFound(id.as_str().to_owned()),
+            false => error.into(),
+        })?;
         if self.dry_run {
             if let Ok(Some(holder)) = Lock::holder(self.fs.as_ref(), &path.log()) {
                 return Err(RepairError::Locked(LockError::Held { holder }));
             }
-            let file = self.fs.open_read(&path.log()).map_err(|error| match is_absent(&error) {
-                true => RepairError::NotFound(id.as_str().to_owned()),
-                false => error.into(),
-            })?;
             let (_, plan) = self.plan(id, &path, file.as_ref())?;
             return Ok(plan.lines(true, None));
         }
+        drop(file); // It can be read: what fails from here on is a repair.
         let lock = Lock::try_acquire(&self.fs, &path.log(), self.me).map_err(|error| match error {
             held @ LockError::Held { .. } => RepairError::Locked(held),
             LockError::Io(error) if is_absent(&error) => RepairError::NotFound(id.as_str().to_owned()),
@@ -170,7 +174,7 @@ impl Repair<'_> {
                 "it may be sound for a newer version, or where its event types are declared (--event-type)",
             ),
             (Status::Limit, _) => hopeless("it may be sound with a larger --max-event-bytes or --max-depth"),
-            (Status::Unreadable, _) => hopeless("the disk does not give it"),
+            (Status::Unreadable, _) => Err(RepairError::Unreadable(first())),
             _ => hopeless("without its header nothing can be told of a log"),
         }
     }
@@ -238,10 +242,17 @@ impl Plan {
     /// What is done, or would be.
     fn lines(&self, dry: bool, backup: Option<&Path>) -> Vec<String> {
         let would = |verb: &str| if dry { format!("would be {verb}") } else { verb.to_owned() };
+        let kept = |log: &Sound| format!("{} {}", counted(log.scan.events.get(), "event"), would("kept"));
         let closed = |log: &Sound| {
-            log.closers
-                .filter(|count| *count > 0)
-                .map(|count| format!("the open turn {} with {}", would("closed"), counted(count, "event")))
+            log.closers.filter(|count| *count > 0).map(|count| {
+                let stored = counted(log.scan.events.get() + count, "event");
+                let (closed, added) = (would("closed"), would("added"));
+                format!(
+                    "the open turn {closed}: {} {added}, {stored} {}",
+                    counted(count, "event"),
+                    would("stored")
+                )
+            })
         };
         match self {
             Self::Nothing => vec!["nothing to do: the session loads as it is".to_owned()],
@@ -258,14 +269,12 @@ impl Plan {
                 if log.scan.missing_newline {
                     lines.push(format!("the line end that the last line lacks {}", would("added")));
                 }
+                lines.push(kept(log));
                 lines.extend(closed(log));
-                let events = counted(log.scan.events.get(), "event");
-                lines.push(format!("{events} {}", would("kept")));
                 lines
             }
             Self::KeepPrefix { found, left_out, log } => {
                 let mut lines = vec![found.clone()];
-                let events = counted(log.scan.events.get(), "event");
                 let through = log.first_bad_line().map_or(String::new(), |line| {
                     if line > 2 {
                         format!(", lines 1 to {}", line - 1)
@@ -273,7 +282,7 @@ impl Plan {
                         ", the header line".to_owned()
                     }
                 });
-                lines.push(format!("{events} {}{through}", would("kept")));
+                lines.push(kept(log) + &through);
                 if log.scan.inherited > log.scan.events {
                     let text = "the header's count of inherited events";
                     lines.push(format!(

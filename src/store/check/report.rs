@@ -124,6 +124,7 @@ impl SessionReport {
     pub(crate) fn walked(&mut self, status: WalkStatus, class: &'static str, message: String) {
         let other = match status {
             WalkStatus::Superseded => Status::Superseded,
+            WalkStatus::Unreadable => Status::Unreadable,
             WalkStatus::Unsupported if class == Later::CLASS => Status::Unsupported,
             _ => return self.misplaced(class, message),
         };
@@ -248,6 +249,9 @@ pub(crate) struct Summary {
     empty: u64,
     /// Places that could not be looked into.
     skipped: u64,
+    /// Those of them in which sessions may lie.
+    #[serde(skip)]
+    hidden: u64,
 }
 
 #[derive(Serialize)]
@@ -271,14 +275,20 @@ impl Summary {
         } += 1;
     }
 
-    pub(crate) fn skip(&mut self) {
+    pub(crate) fn skip(&mut self, may_hold: bool) {
         self.skipped += 1;
+        self.hidden += u64::from(may_hold);
     }
 
     /// Whether something was found that a load refuses, or would not mend without a loss.
     pub(crate) fn is_bad(&self) -> bool {
         let refused = self.corrupt + self.unsupported + self.superseded + self.limit + self.unreadable;
         self.damaged + refused + self.skipped > 0
+    }
+
+    /// Whether something is there and nothing of it could be read.
+    pub(crate) fn has_read_nothing(&self) -> bool {
+        self.sessions == self.unreadable && self.unreadable + self.hidden > 0
     }
 
     pub(crate) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {

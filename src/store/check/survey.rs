@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::beside::{is_log, leftovers, without_log};
 use super::examine::{Status, examine};
 use super::progress::{Progress, Watched};
 use super::report::{Owner, SessionReport};
@@ -20,7 +21,7 @@ use crate::session::Rules;
 pub(crate) enum News {
     Session(Box<SessionReport>),
     /// A place that could not be looked into.
-    Skipped(PathBuf, String),
+    Skipped(Skipped),
 }
 
 /// How a survey is made.
@@ -95,7 +96,7 @@ impl Surveyor<'_> {
     }
 
     fn skipped(&mut self, skipped: Vec<Skipped>) -> io::Result<()> {
-        skipped.into_iter().try_for_each(|skipped| (self.tell)(News::Skipped(skipped.path, skipped.why)))
+        skipped.into_iter().try_for_each(|skipped| (self.tell)(News::Skipped(skipped)))
     }
 
     fn artifact(&mut self, fs: &OsFs, artifact: Artifact, at: &str) -> io::Result<()> {
@@ -193,10 +194,14 @@ impl Surveyor<'_> {
                 if entry.kind != FileKind::Dir || known.contains(&dir) || entry.name.to_str().is_none() {
                     continue;
                 }
+                // The walk has told of one that cannot be read; it, or its log, may have come or gone since.
+                let Ok(entries) = fs.list_dir(&dir) else { continue };
+                if entries.iter().any(|entry| is_log(&entry.name)) {
+                    continue;
+                }
                 let name = entry.name.to_string_lossy().into_owned();
                 let mut report = SessionReport::new(name, dir.display().to_string(), Status::Empty);
-                report.notes.push("there is no log in this directory: it may be removed".to_owned());
-                report.notes.extend(leftovers(fs, &dir));
+                report.notes = without_log(&dir, &entries);
                 (self.tell)(News::Session(Box::new(report)))?;
             }
         }
@@ -239,20 +244,4 @@ fn dirs_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
 
 fn dir_of(artifact: &Artifact) -> Option<PathBuf> {
     artifact.path.parent().map(Path::to_path_buf)
-}
-
-/// What earlier crashes and repairs have left beside a log.
-fn leftovers(fs: &dyn FileSystem, dir: &Path) -> Vec<String> {
-    let mut notes = Vec::new();
-    for entry in fs.list_dir(dir).unwrap_or_default() {
-        let Some(name) = entry.name.to_str().filter(|name| name.starts_with("session.")) else { continue };
-        if name.ends_with(".tmp") {
-            notes.push(format!(
-                "{name} is left over from a write that was cut short, unless that is under way: the next load removes it"
-            ));
-        } else if name.contains(".cut-") || name.contains(".backup-") {
-            notes.push(format!("{name} is kept from a repair: remove it when it is not needed any more"));
-        }
-    }
-    notes
 }
