@@ -10,7 +10,7 @@ use std::process::Command;
 
 use dur_support::process::{Daemon, log_of, tree, with_note};
 use dur_support::{append, note};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A daemon below limits of the shell that starts it.
 fn limited(store: &Path, ulimit: &str) -> Daemon {
@@ -52,6 +52,89 @@ fn a_limit_of_file_sizes_fails_the_write_and_ends_nothing() {
     let repaired = Command::new("sh").args(["-c", &repair, env!("CARGO_BIN_EXE_sessiond")]).output().unwrap();
     assert_eq!(repaired.status.code(), Some(1), "{repaired:?}");
     assert_eq!(std::fs::read(&log).unwrap(), torn);
+}
+
+/// What comes in one piece is written at once, and stands or falls together: each append that a failed write carried is
+/// refused as not stored, may be sent again, and nothing else is.
+#[test]
+fn pipelined_appends_of_a_failed_write_are_each_refused_and_may_be_sent_again() {
+    let store = tempfile::tempdir().unwrap();
+    let mut daemon = limited(store.path(), "-S -f 12");
+    for session in ["s", "other"] {
+        with_note(&mut daemon, session);
+    }
+    let (small, large) = (|at: u64| append("s", &note(at)), append("s", &note("x".repeat(13_000))));
+    let with = |mut params: Value, more: Value| {
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        params
+    };
+    let batch =
+        json!({"sessionId": "s", "events": [dur_support::entry(&note(3)), dur_support::entry(&note(4))]});
+    let refused = [
+        ("session/append", with(small(1), json!({"expectedSeq": 1}))),
+        ("session/append", with(small(1), json!({"expectedSeq": 1}))), // a duplicate of what is not stored
+        ("session/append", large),
+        ("session/append_batch", batch),
+        ("session/append", with(small(2), json!({"durable": true}))),
+    ];
+    let all = refused.iter().map(|(method, params)| ((*method).to_owned(), params.clone()));
+    let other = ("session/append".to_owned(), append("other", &note(1)));
+    let requests: Vec<_> = all.chain([other]).collect();
+    let before = std::fs::read(log_of(store.path(), "s")).unwrap();
+    // One write of the client, so that one turn of the daemon carries all of it.
+    let (first, thread) = daemon.send_all(&requests);
+    let count = refused.len() as u64;
+    for at in 0..count {
+        let error = daemon.answer(first + at).unwrap_err();
+        let (data, message) = (&error["data"], error["message"].as_str().unwrap());
+        assert_eq!(
+            (&data["code"], &data["errno"]),
+            (&json!("STORAGE_FAILED"), &json!("EFBIG")),
+            "{at}: {error}"
+        );
+        assert_eq!(data["committed"], false);
+        assert!(message.contains("nothing was changed") && message.ends_with("try again"), "{message}");
+    }
+    assert_eq!(daemon.answer(first + count).unwrap()["seq"], 1, "another session's append is kept");
+    daemon.give_back(thread);
+    assert_eq!(std::fs::read(log_of(store.path(), "s")).unwrap(), before);
+    let told = |notice: &&Value| notice["method"] == "session/event" && notice["params"]["sessionId"] == "s";
+    assert_eq!(daemon.notices.iter().filter(told).count(), 1, "what is taken back was announced to nobody");
+    // Sent again one by one, all but the large one are taken.
+    for (at, (method, params)) in refused.iter().enumerate() {
+        assert_eq!(daemon.call(method, params.clone()).is_ok(), at != 2, "{params}");
+    }
+    assert_eq!(daemon.events("s").len(), 5);
+    daemon.end();
+    let mut daemon = Daemon::start(store.path());
+    assert_eq!(daemon.ok("session/load", json!({"sessionId": "s"}))["nextSeq"], 5);
+    daemon.end();
+}
+
+/// The end of a daemon that cannot store what it has answered: which session and why, in words and on one line.
+#[test]
+fn an_end_that_cannot_store_everything_says_so_in_a_plain_sentence() {
+    for fault in ["sync EIO *", "sync panic *"] {
+        let (store, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (stderr, faults) = (logs.path().join("stderr"), logs.path().join("faults"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+        command.arg("serve").arg("--store").arg(format!("jsonl:{}", store.path().display()));
+        command.args(["--sync-window", "60000", "--fault-file"]).arg(&faults);
+        let mut daemon = Daemon::run_with(command, std::fs::File::create(&stderr).unwrap().into());
+        with_note(&mut daemon, "s");
+        daemon.ok("session/append", append("s", &note("secret")));
+        std::fs::write(&faults, format!("{fault}\n")).unwrap();
+        assert_eq!(daemon.end_with(), Some(1), "{fault}");
+        let said = std::fs::read_to_string(&stderr).unwrap();
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains("is not stored whole: ")).collect();
+        assert!(lines.len() == 1 && lines[0].contains("session s is not stored whole"), "{fault}: {said}");
+        let why = if fault.contains("EIO") { "failed with EIO" } else { "a bug in sessiond" };
+        assert!(lines[0].contains(why), "{said}");
+        assert!(
+            !said.contains(['{', '(', '"']) && !said.contains("secret"),
+            "no value of the program: {said}"
+        );
+    }
 }
 
 #[test]

@@ -140,6 +140,11 @@ impl WireError {
         self.fact(name, format_args!("[{}]", values.join(",")))
     }
 
+    /// What was wrong and what to do.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Its code.
     pub fn code(&self) -> Code {
         self.code

@@ -307,7 +307,8 @@ impl Queue {
 }
 
 impl Waiting {
-    fn names(&self) -> &[String] {
+    /// The session ids that it names.
+    pub(super) fn names(&self) -> &[String] {
         match self {
             Self::Rerun { names, .. }
             | Self::Hold { names, .. }

@@ -56,16 +56,25 @@ impl Server {
 
     /// A session that nobody asked to close was not stored whole. At the end, one whose log another program took is stored
     /// anew (PROTOCOL 3.1, Rescue).
-    fn unreleased(&mut self, unreleased: Unreleased) {
+    fn unreleased(&mut self, names: &[String], unreleased: Unreleased) {
         match unreleased {
             Unreleased { session: Some(session), error } if self.ending && error.is_taken() => {
                 self.rescue_at_end(session, None);
             }
-            Unreleased { error, .. } => {
-                tracing::error!(?error, "a session that nobody asked to close was not stored whole");
-                self.unsaved = true;
+            Unreleased { session: Some(session), error } => {
+                self.lost(session.id().as_str(), &error.into());
+            }
+            Unreleased { session: None, error } => {
+                self.lost(&names.join(", "), &error.into());
             }
         }
+    }
+
+    /// Says which session is not stored with all that was answered, and why.
+    fn lost(&mut self, id: &str, why: &WireError) {
+        let id: String = id.chars().flat_map(char::escape_debug).collect();
+        tracing::error!("session {id} is not stored whole: {}", why.message());
+        self.unsaved = true;
     }
 
     fn rescue_at_end(&mut self, mut session: Box<Session>, other: Option<SessionId>) {
@@ -82,13 +91,13 @@ impl Server {
                 let moment = &mut Moment::at(0, &mut service.settings.ids);
                 match service.store.mint(moment) {
                     Ok(other) => self.rescue_at_end(session, Some(other)),
-                    Err(_) => self.unsaved = true,
+                    Err(refusal) => self.lost(session.id().as_str(), &refusal.into()),
                 }
             }
-            result => {
-                tracing::error!(session = %session.id(), ?result, "a session whose log another program took was not stored");
-                self.unsaved = true;
+            JobResult::Rescued(Err(error)) => {
+                self.lost(session.id().as_str(), &error.into());
             }
+            _ => self.lost(session.id().as_str(), &StorageError::Bug.into()),
         }
     }
 
@@ -239,9 +248,10 @@ impl Server {
             Some(Waiting::Rescue(session)) => {
                 self.unsaved |= !self.guarded(|server| server.rescued_at_end(session, result));
             }
-            Some(Waiting::Told { .. } | Waiting::Nobody { .. }) | None => match result {
+            waiting @ (Some(Waiting::Told { .. } | Waiting::Nobody { .. }) | None) => match result {
                 JobResult::Released(Err(unreleased)) => {
-                    self.unsaved |= !self.guarded(|server| server.unreleased(*unreleased));
+                    let names = waiting.as_ref().map_or(&[][..], Waiting::names);
+                    self.unsaved |= !self.guarded(|server| server.unreleased(names, *unreleased));
                 }
                 // A load that nobody waits for must not keep the session.
                 JobResult::Loaded(Ok(loaded)) => {

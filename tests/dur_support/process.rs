@@ -97,6 +97,11 @@ impl Daemon {
         (first, thread)
     }
 
+    /// Takes the input back from the thread that has sent many lines.
+    pub fn give_back(&mut self, thread: std::thread::JoinHandle<ChildStdin>) {
+        self.input = Some(thread.join().unwrap());
+    }
+
     fn take(&mut self, line: Value) {
         match line["id"].as_u64() {
             Some(id) => drop(self.answers.insert(id, line)),
