@@ -21,9 +21,10 @@ const DIR_MODE: Mode = Mode::RWXU;
 
 /// A directory of the operating system as a store's root.
 ///
-/// The root is opened at its first use and held from then on: renaming it later does not redirect the store. Only a
-/// root that was removed is looked for again by its path. That path may go through links (it is the user's to choose);
-/// nothing below it may.
+/// The store is the directory at the root's path. It is opened at its first use and held; each use asks whether the path
+/// still leads there, and opens what it leads to where another program moved, removed or replaced the directory: a log
+/// that went with it is not at its place any more. The path may go through links (it is the user's to choose); nothing
+/// below it may.
 pub struct OsFs {
     root: PathBuf,
     fd: Mutex<Option<Arc<OwnedFd>>>,
@@ -59,11 +60,15 @@ impl OsFs {
     fn root_fd(&self) -> io::Result<Arc<OwnedFd>> {
         let mut held = self.fd.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(fd) = held.as_ref() {
-            if rustix::fs::fstat(fd)?.st_nlink > 0 {
-                return Ok(Arc::clone(fd));
+            let ours = metadata_of(&rustix::fs::fstat(fd)?);
+            match rustix::fs::stat(&self.root) {
+                Ok(named) if !metadata_of(&named).is_same_file(&ours) => {}
+                Err(Errno::NOENT | Errno::NOTDIR) => {}
+                // What may not be looked at has not been seen to move.
+                _ => return Ok(Arc::clone(fd)),
             }
             tracing::warn!(
-                "another program removed the store's directory: it is looked for by its path again"
+                "another program moved, removed or replaced the store's directory: what its path leads to is the store"
             );
             *held = None;
         }

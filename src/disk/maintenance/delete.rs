@@ -209,5 +209,8 @@ fn remove_dir(fs: &dyn FileSystem, log: &LogPath) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty || is_absent(&error) => {}
         Err(error) => return Err(error),
     }
-    fs.sync_dir(log.project_dir())
+    match fs.sync_dir(log.project_dir()) {
+        Err(error) if !is_absent(&error) => Err(error),
+        _ => Ok(()),
+    }
 }
