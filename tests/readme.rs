@@ -294,6 +294,30 @@ fn the_example_without_a_package_runs() {
     assert!(told.contains("committed at 1 with the id msg-"), "{told}");
 }
 
+/// A folder without the data that is looked for is no run in which nothing failed.
+#[test]
+fn the_scripts_say_which_folder_they_expect() {
+    let (empty, daemon) = (tempfile::tempdir().unwrap(), env!("CARGO_BIN_EXE_sessiond"));
+    let given = |program: &str, script: &str, more: &[&str]| {
+        let mut command = Command::new(program);
+        let ran = command.arg(root().join(script)).arg(empty.path()).args(more).output().ok()?;
+        let told = [ran.stdout, ran.stderr].concat();
+        Some((ran.status.code(), String::from_utf8(told).unwrap()))
+    };
+    for (program, script, more, folder) in [
+        ("python3", "tests/clients/corpus.py", &["schema.json", daemon][..], "../shared/corpus/fixtures"),
+        ("bash", "tests/clients/run", &[], "../shared/clients"),
+        ("bash", "tests/peer/run", &[daemon], "../shared/peer"),
+    ] {
+        let Some((code, told)) = given(program, script, more) else {
+            eprintln!("{program} is not here: {script} was not run");
+            continue;
+        };
+        assert_eq!(code, Some(64), "{script}: {told}");
+        assert!(told.contains(folder) && told.contains(empty.path().to_str().unwrap()), "{script}: {told}");
+    }
+}
+
 /// The most lines of the two pages that a newcomer begins with.
 const LONGEST: [(&str, usize); 2] = [(README, 150), ("ARCHITECTURE.md", 220)];
 

@@ -4,16 +4,35 @@ each update to ACP's official schema.
 
     python3 tests/clients/corpus.py CORPUS SCHEMA [SESSIOND]
 
-CORPUS is the folder with index.json and rehydrated/, SCHEMA the schema.json or schema.unstable.json of the TypeScript
-SDK (under target/acp-clients after tests/clients/run), SESSIOND defaults to target/release/sessiond. Needs the Python
-package jsonschema. Exit: 0 all updates are valid and every replay is the same, 1 not so.
+CORPUS    the folder that holds index.json and rehydrated/*.jsonl: ../shared/corpus/fixtures
+SCHEMA    schema.json, or schema.unstable.json, of the TypeScript SDK; tests/clients/run leaves it in
+          target/acp-clients/ts/node_modules/@agentclientprotocol/sdk/schema/v1/
+SESSIOND  default: target/release/sessiond
+Needs the Python package jsonschema. Exit: 0 all updates are valid and every replay is the same, 1 not so, 64 usage.
 """
 import json, pathlib, re, subprocess, sys, tempfile
-import jsonschema
 
-corpus, schema = pathlib.Path(sys.argv[1]), json.load(open(sys.argv[2]))
+
+def usage(why):
+    print(f"{why}\n\n{__doc__}", file=sys.stderr)
+    sys.exit(64)
+
+
+if len(sys.argv) not in (3, 4):
+    usage("expected two or three arguments")
+corpus, schema = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 project = pathlib.Path(__file__).resolve().parent.parent.parent
 daemon = sys.argv[3] if len(sys.argv) > 3 else str(project / "target/release/sessiond")
+found = sorted((corpus / "rehydrated").glob("*.jsonl"))
+if not found:
+    usage(f"{corpus} has no rehydrated/*.jsonl: CORPUS is the folder with rehydrated/ in it, such as ../shared/corpus/fixtures")
+if not schema.is_file():
+    usage(f"{schema} is no file: SCHEMA is the schema.json of the TypeScript SDK, which tests/clients/run installs")
+if not pathlib.Path(daemon).is_file():
+    usage(f"{daemon} is no file: cargo build --release, or name SESSIOND")
+import jsonschema
+
+schema = json.load(schema.open(encoding="utf-8"))
 update = jsonschema.Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/SessionUpdate"})
 
 
@@ -52,7 +71,7 @@ def updates(messages, session):
 
 
 logs = shown = refused = bad = 0
-for log in sorted((corpus / "rehydrated").glob("*.jsonl")):
+for log in found:
     with tempfile.TemporaryDirectory() as scratch:
         id, cwd = place(pathlib.Path(scratch), log)
         hello = call(0, "initialize", protocolVersion=1, clientCapabilities={"session": {"compaction": {}}})
@@ -76,4 +95,6 @@ for log in sorted((corpus / "rehydrated").glob("*.jsonl")):
             bad += 1
             print(f"FAIL {log.name}: same={same} prefix={prefix} {faults[:2]}")
 print(f"{logs} logs, {shown} updates, {refused} logs refused, {bad} failed")
+if logs == 0:
+    print("every log was refused: SESSIOND loads none of CORPUS", file=sys.stderr)
 sys.exit(bad > 0 or logs == 0)
