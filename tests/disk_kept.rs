@@ -1,5 +1,5 @@
-//! The text that was read is the log that is kept: a log that takes lines over where they stand is, in all that it
-//! tells, the log that copies each of them, and it keeps no text of which it has taken little.
+//! The text that was read is the log that is kept: a log that adopts texts with their lines is, in all that it
+//! tells, the log that copies each line, and it keeps no text of which it has adopted little.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod load_support;
@@ -23,6 +23,20 @@ fn line(kind: &str, seq: u64, time: i64, text: &str) -> String {
 fn draft_of<'a>(line: &'a str, scratch: &'a mut Scratch) -> (Seq, i64, Draft<'a>) {
     let (value, checks) = scratch.scan(line).unwrap();
     read_event(value, checks.loose).unwrap()
+}
+
+/// The events of a text's lines, as a load reads them, each with its text.
+fn each_draft(text: &Arc<String>, take: &mut dyn FnMut(usize, &str, &Draft<'_>, i64)) {
+    let mut start = 0;
+    for (at, line) in text.split_inclusive('\n').enumerate() {
+        let mut scratch = Scratch::default();
+        let (value, checks) = scratch.scan(line.trim_end_matches('\n')).unwrap();
+        let is_whole = value.text().len() + 1 == line.len() && line.ends_with('\n');
+        let (_, time, mut draft) = read_event(value, checks.loose).unwrap();
+        draft.line = draft.line.map(|own| if is_whole { own.held_by(text, start) } else { own });
+        take(at, line, &draft, time);
+        start += line.len();
+    }
 }
 
 /// All that an event says.
@@ -103,7 +117,7 @@ enum How {
     Marked,
     Late,
     Apart,
-    /// In the text, and passed over: the next lines are of events with lower seqs than they say.
+    /// Passed over: the next lines are of events with lower seqs than they say.
     Skipped,
     /// The log is cut before it by so many events, and goes on.
     Cut(u8),
@@ -135,7 +149,7 @@ fn piece() -> impl Strategy<Value = Piece> {
     (lines, prop_oneof![3 => Just(0), 1 => 0..4_000usize], prop::bool::weighted(0.9))
 }
 
-/// Both logs, forks of them, and what was offered.
+/// Both logs, forks of them, and the texts.
 #[derive(Default)]
 struct Pair {
     kept: Log,
@@ -148,12 +162,12 @@ struct Pair {
 
 impl Pair {
     fn put(&mut self, draft: &Draft<'_>, time: i64) {
-        let told =
-            [&mut self.kept, &mut self.copied].map(|log| told(log.put(draft, draft.max_len(), time).0));
-        assert_eq!(told[0], told[1]);
+        let kept = told(self.kept.put(draft, draft.max_len(), time).0);
+        let copied = Draft { line: None, ..*draft };
+        assert_eq!(kept, told(self.copied.put(&copied, copied.max_len(), time).0));
     }
 
-    fn offer(&mut self, (lines, spare, ended): &Piece) {
+    fn put_text(&mut self, (lines, spare, ended): &Piece) {
         let first = self.kept.len().get();
         let spelt = lines.iter().zip(first..).map(|((how, len), seq)| {
             let line = line(TYPES[seq as usize % 4], seq, 7 * seq as i64, &"é".repeat(len / 2));
@@ -169,37 +183,32 @@ impl Pair {
                 _ => line,
             }
         });
-        let joined = spelt.collect::<Vec<_>>().join("\n") + if *ended { "\n" } else { "" };
+        let joined =
+            spelt.collect::<Vec<_>>().join("\n") + if *ended && !lines.is_empty() { "\n" } else { "" };
         let mut text = String::with_capacity(joined.len() + spare);
         text.push_str(&joined);
         let text = Arc::new(text);
-        self.kept.offer(&text);
-        for ((how, _), line) in lines.iter().zip(text.split('\n')) {
-            let mut scratch = Scratch::default();
-            let (_, time, draft) = draft_of(line, &mut scratch);
-            let copy = line.to_owned();
-            match how {
-                How::Skipped => continue,
-                How::Marked => self.put(&Draft { ignorable: true, line: None, ..draft }, time),
-                How::Late => self.put(&draft, time + 1),
-                How::Apart => {
-                    let mut scratch = Scratch::default();
-                    self.put(&draft_of(&copy, &mut scratch).2, time);
-                }
-                How::Cut(count) => {
-                    let to = offset(self.kept.len().get().saturating_sub((*count).into()));
-                    self.kept.truncate(to);
-                    self.copied.truncate(to);
-                    self.put(&draft, time);
-                }
-                How::Forked => {
-                    self.fork(self.kept.len());
-                    self.put(&draft, time);
-                }
-                _ => self.put(&draft, time),
+        each_draft(&text, &mut |at, line, draft, time| match lines[at].0 {
+            How::Skipped => {}
+            How::Marked => self.put(&Draft { ignorable: true, line: None, ..*draft }, time),
+            How::Late => self.put(draft, time + 1),
+            How::Apart => {
+                let mut scratch = Scratch::default();
+                self.put(&draft_of(line, &mut scratch).2, time);
             }
-        }
-        self.kept.withdraw();
+            How::Cut(count) => {
+                let to = offset(self.kept.len().get().saturating_sub(count.into()));
+                self.kept.truncate(to);
+                self.copied.truncate(to);
+                self.put(draft, time);
+            }
+            How::Forked => {
+                self.fork(self.kept.len());
+                self.put(draft, time);
+            }
+            _ => self.put(draft, time),
+        });
+        self.kept.settle();
         self.texts.push(text);
     }
 
@@ -224,7 +233,7 @@ proptest! {
     fn a_log_that_takes_lines_over_is_the_log_that_copies_them(pieces in prop::collection::vec(piece(), 1..5)) {
         let mut pair = Pair::default();
         for piece in &pieces {
-            pair.offer(piece);
+            pair.put_text(piece);
             pair.check();
         }
         // A fork at every boundary, which goes on by itself; then the log is cut to nothing, a few events at a time.
@@ -262,13 +271,12 @@ fn plain_text(first: u64, lines: u64, spare: usize) -> Arc<String> {
 }
 
 fn put_lines(log: &mut Log, text: &Arc<String>, count: usize) {
-    log.offer(text);
-    for line in text.lines().take(count) {
-        let mut scratch = Scratch::default();
-        let (seq, time, draft) = draft_of(line, &mut scratch);
-        assert_eq!(log.push(&draft, time).0, seq);
-    }
-    log.withdraw();
+    each_draft(text, &mut |at, _, draft, time| {
+        if at < count {
+            log.push(draft, time);
+        }
+    });
+    log.settle();
 }
 
 /// Whether a log keeps a text.
@@ -308,17 +316,13 @@ fn a_log_lets_go_of_a_text_that_is_cut_or_left_in_its_middle() {
     assert!(is_kept(&text));
     log.truncate(offset(50));
     assert!(!is_kept(&text));
-    // An event of another origin ends it, and what came before stays in one segment with it.
+    // An event of another origin ends it.
     let (mut log, text) = (Log::new(), plain_text(0, 10, 0));
-    log.offer(&text);
-    for (at, line) in text.lines().enumerate() {
-        let mut scratch = Scratch::default();
-        let (_, time, draft) = draft_of(line, &mut scratch);
-        log.push(&draft, if at == 3 { time + 1 } else { time });
-    }
-    log.withdraw();
+    each_draft(&text, &mut |at, _, draft, time| {
+        log.push(draft, if at == 3 { time + 1 } else { time });
+    });
     assert!(!is_kept(&text));
-    assert_eq!(log.runs(Offset::ZERO, log.len()).count(), 1);
+    assert_eq!(log.runs(Offset::ZERO, log.len()).count(), 2);
 }
 
 #[test]
@@ -327,13 +331,7 @@ fn a_state_is_due_once_in_a_mebibyte_of_texts_that_were_taken_over() {
     while bytes < 8 << 20 {
         let text = plain_text(log.len().get(), 1_000, 0);
         bytes += text.len();
-        log.offer(&text);
-        for line in text.lines() {
-            let mut scratch = Scratch::default();
-            let (_, time, draft) = draft_of(line, &mut scratch);
-            due += u32::from(log.push(&draft, time).1);
-        }
-        log.withdraw();
+        each_draft(&text, &mut |_, _, draft, time| due += u32::from(log.push(draft, time).1));
         assert!(is_kept(&text));
     }
     assert!((7..=8).contains(&due), "{due}");
@@ -431,6 +429,7 @@ fn read(bytes: &[u8], copies: bool) -> (Scan, Loader) {
     let scan =
         read_log(&bytes, bytes.len() as u64, Encoding::Plain, ReadLimits::default(), &mut loader).unwrap();
     check(&scan, bytes.len() as u64);
+    loader.history.settle();
     (scan, loader)
 }
 

@@ -84,14 +84,6 @@ impl Sink for Watched {
         self.loader.event(event)
     }
 
-    fn offer(&mut self, text: &std::sync::Arc<String>) {
-        self.loader.offer(text);
-    }
-
-    fn withdraw(&mut self) {
-        self.loader.withdraw();
-    }
-
     fn event_at(&self, seq: Seq) -> Option<Event<'_>> {
         self.loader.event_at(seq)
     }

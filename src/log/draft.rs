@@ -1,5 +1,7 @@
 //! An event before it has its place: what an append or a stored line says, and how it is encoded.
 
+use std::sync::Arc;
+
 use super::event::BEFORE_DATA;
 use super::kind::Kind;
 use super::ranges::{SOURCES, SeqRuns};
@@ -35,9 +37,30 @@ pub struct Line<'a> {
     text: &'a str,
     seq: Seq,
     time: i64,
+    holder: Option<Holder<'a>>,
+}
+
+/// A text that holds lines, each ended by `\n`, and the byte at which one of them begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder<'a> {
+    pub(super) text: &'a Arc<String>,
+    pub(super) start: usize,
 }
 
 impl<'a> Line<'a> {
+    /// The same line as the part of `text` that begins at that byte and ends before a `\n`: a log may
+    /// [adopt](super::Log::put) the text.
+    #[must_use]
+    pub fn held_by(self, text: &'a Arc<String>, start: usize) -> Self {
+        debug_assert!(text.get(start..).is_some_and(|rest| rest.lines().next() == Some(self.text)));
+        Self { holder: Some(Holder { text, start }), ..self }
+    }
+
+    /// The text that holds it, if one does.
+    pub(super) fn holder(self) -> Option<Holder<'a>> {
+        self.holder
+    }
+
     /// It, without a line end.
     pub(super) fn text(self) -> &'a str {
         self.text
@@ -289,7 +312,7 @@ fn read_as_encoded(value: Json<'_>, loose: bool) -> Option<(Seq, i64, Draft<'_>)
         return None;
     }
     let ignorable = ignorable.is_some();
-    let line = (!loose).then_some(Line { text: value.text(), seq, time });
+    let line = (!loose).then_some(Line { text: value.text(), seq, time, holder: None });
     Some((seq, time, Draft { sources, surface_op, ignorable, loose, line, ..Draft::new(type_text, data) }))
 }
 

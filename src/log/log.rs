@@ -1,14 +1,13 @@
-//! The log: shared sealed segments and an open tail, whose lines are written, or taken over from a text that was read.
+//! The log: shared sealed segments and an open tail, whose lines are written, or adopted with the text that holds them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use imbl::Vector;
 
-use super::draft::{Draft, Line, TimeText, is_time};
+use super::draft::{Draft, Holder, Line, TimeText, is_time};
 use super::event::Event;
 use super::segment::{Lines, Run, Segment};
-use super::segment_text::stands_at;
 use super::seq::{Offset, Seq};
 
 /// A sealed segment and how much of it this log sees: a fork may end inside one.
@@ -25,8 +24,6 @@ struct Part {
 pub struct Log {
     parts: Vector<Part>,
     tail: Segment,
-    /// A text in which the next lines may stand already: see [`Log::offer`].
-    offered: Option<Arc<String>>,
     /// Bytes of lines in the segments since the last one that was told as fresh.
     untold: usize,
     /// The time of the last event that was written.
@@ -51,13 +48,7 @@ impl Log {
 
     /// A log without events whose first one gets that seq: for encoding events apart from their log.
     pub fn starting_at(offset: Offset) -> Self {
-        Self {
-            parts: Vector::new(),
-            tail: Segment::new(offset, 0),
-            offered: None,
-            untold: 0,
-            time: TimeText::default(),
-        }
+        Self { parts: Vector::new(), tail: Segment::new(offset, 0), untold: 0, time: TimeText::default() }
     }
 
     /// Events held: the seq that the next one gets.
@@ -73,20 +64,25 @@ impl Log {
     /// Encodes an event at the end and gives its seq. `time` must be a safe integer.
     ///
     /// True after the call: a new segment was begun for it, so that a caller who keeps states per
-    /// segment can take one. Of segments that were [offered](Self::offer) one is told in each 1 MiB.
+    /// segment can take one. Of segments that were [adopted](Self::put) one is told in each 1 MiB.
     pub fn push(&mut self, draft: &Draft<'_>, time: i64) -> (Seq, bool) {
         let (event, fresh) = self.put(draft, draft.max_len(), time);
         (event.seq(), fresh)
     }
 
     /// The same where the draft's [`Draft::max_len`] is known, in bytes; gives the event itself.
+    ///
+    /// Where encoding would give the line that the draft was read from, and a [text holds it](Line::held_by) at its
+    /// start or behind the line that was adopted last, nothing is copied: the text becomes a segment. The log keeps it
+    /// if no more than an eighth of its memory is beside the lines that were adopted; see [`Self::settle`].
     #[inline]
     pub fn put(&mut self, draft: &Draft<'_>, max_len: usize, time: i64) -> (Event<'_>, bool) {
         debug_assert!(is_time(time));
-        if self.offered.is_some()
-            && let Some((line, fresh)) = self.offered_line(draft, time)
+        if let Some(line) = draft.line
+            && let Some(holder) = line.holder()
+            && let Some((line, fresh)) = self.adopt(draft, holder, time)
         {
-            return (self.tail.take_over(draft, line), fresh);
+            return (self.tail.take(draft, line), fresh);
         }
         let need = max_len + 1;
         let fresh = self.tail.room() < need && self.make_room(need);
@@ -94,54 +90,38 @@ impl Log {
         (self.tail.push(draft, &self.time), fresh)
     }
 
-    /// Offers a text: of the events that come next, those whose drafts were read from its lines, from the first one on
-    /// without a gap, are taken over where they stand, if they would be encoded to the same. All others are encoded,
-    /// and so is what follows them until another text is offered.
-    ///
-    /// The log keeps a text if no more than an eighth of its memory is beside the lines that were taken; lines of one
-    /// that is not worth its keeping are copied. The offer stands until it is [withdrawn](Self::withdraw).
-    pub fn offer(&mut self, text: &Arc<String>) {
-        self.withdraw();
-        // Places in a segment have 32 bits.
-        self.offered = u32::try_from(text.len()).is_ok().then(|| Arc::clone(text));
-    }
-
-    /// Ends an offer. What was taken so far is kept.
-    pub fn withdraw(&mut self) {
-        if self.offered.take().is_some() {
-            self.tail.settle();
-        }
-    }
-
-    /// The line of an event that is to be taken over, and whether a segment was begun for it that is to be told.
+    /// Makes the tail one to which the held line belongs next, if there is such a tail; true with it: a segment was begun
+    /// that is to be told.
     #[inline(never)]
-    fn offered_line<'d>(&mut self, draft: &Draft<'d>, time: i64) -> Option<(Line<'d>, bool)> {
-        let text = self.offered.as_ref()?;
+    fn adopt<'d>(&mut self, draft: &Draft<'d>, holder: Holder<'d>, time: i64) -> Option<(Line<'d>, bool)> {
         let line = draft.line_at(self.len().next(), time)?;
-        if self.tail.is_followed_by(line) {
+        if self.tail.goes_on_in(holder) {
             return Some((line, false));
         }
-        if !stands_at(text, 0, line.text()) {
+        // Places in a segment have 32 bits.
+        if holder.start > 0 || u32::try_from(holder.text.len()).is_err() {
             return None;
         }
-        let text = Arc::clone(text);
         self.untold += self.tail.bytes();
         let fresh = self.untold >= SEGMENT_MAX;
         if fresh {
             self.untold = 0;
         }
         self.seal(0);
-        self.tail = Segment::sharing(self.len(), text);
+        self.tail = Segment::sharing(self.len(), Arc::clone(holder.text));
         Some((line, fresh))
+    }
+
+    /// No more lines are adopted for now: gives back what is kept for little.
+    pub fn settle(&mut self) {
+        if self.tail.is_shared() {
+            self.tail.shrink();
+        }
     }
 
     /// Sees to it that so many bytes fit into the tail; true if it is a new one.
     fn make_room(&mut self, need: usize) -> bool {
         let next = self.tail.next_capacity().clamp(SEGMENT_MIN, SEGMENT_MAX);
-        let whole = self.tail.bytes() + need;
-        if whole <= SEGMENT_MAX && self.tail.leave_text(next.max(whole)) {
-            return false;
-        }
         self.seal(next.max(need));
         self.untold = 0;
         true

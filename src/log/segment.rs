@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::draft::{Draft, Line, TimeText};
+use super::draft::{Draft, Holder, Line, TimeText};
 use super::event::{Event, Meta};
 use super::segment_text::SegmentText;
 use super::seq::{Offset, Seq};
@@ -23,7 +23,7 @@ impl Segment {
         Self::of(first, SegmentText::new(capacity))
     }
 
-    /// One whose lines lie in that text already, and are [taken over](Self::take_over) from its front.
+    /// One whose lines that text holds already, and which [takes](Self::take) them from its front.
     pub(super) fn sharing(first: Offset, text: Arc<String>) -> Self {
         Self::of(first, SegmentText::sharing(text))
     }
@@ -46,7 +46,7 @@ impl Segment {
     }
 
     /// Bytes for the segment behind this one: twice as many where lines were written, so that few are needed, and as
-    /// many as there are where they were taken over, as nothing may follow them.
+    /// many as there are where they were adopted, as nothing may follow them.
     pub(super) fn next_capacity(&self) -> usize {
         match &self.text {
             SegmentText::Own(text) => text.capacity() * 2,
@@ -92,25 +92,25 @@ impl Segment {
         }
     }
 
-    /// An event whose line is not in the text ends the sharing.
+    /// A text that others hold does not grow.
     #[cold]
     fn push_behind_shared(&mut self, draft: &Draft<'_>, time: &TimeText) -> Event<'_> {
-        self.text.own(0);
+        self.text.own();
         self.push(draft, time)
     }
 
-    /// Whether the line stands next in the text, to be taken over.
+    /// Whether the line that is held there is the next one of the segment's text.
     #[inline]
-    pub(super) fn is_followed_by(&self, line: Line<'_>) -> bool {
-        self.text.is_followed_by(line.text())
+    pub(super) fn goes_on_in(&self, holder: Holder<'_>) -> bool {
+        matches!(&self.text, SegmentText::Shared { text, used } if *used == holder.start && Arc::ptr_eq(text, holder.text))
     }
 
-    /// Takes an event whose line [stands next](Self::is_followed_by).
+    /// Takes an event whose line is the [next one](Self::goes_on_in).
     #[inline]
-    pub(super) fn take_over(&mut self, draft: &Draft<'_>, line: Line<'_>) -> Event<'_> {
+    pub(super) fn take(&mut self, draft: &Draft<'_>, line: Line<'_>) -> Event<'_> {
         let (seq, start) = (self.next_seq(), self.text.len());
         let meta = Meta::of(draft, start, draft.within(line.text()));
-        self.text.take(line.text());
+        self.text.take(line.len() + 1);
         self.index.push(meta);
         self.types.note(draft.kind, draft.type_text);
         Event::new(self.text.get(start, meta.end as usize).unwrap_or(""), meta, seq)
@@ -154,22 +154,9 @@ impl Segment {
         self.index.truncate(count as usize);
     }
 
-    /// Makes a text that is kept for a small part of it the segment's own, with room for so many bytes; false if the
-    /// text is worth its keeping, or is the segment's own.
-    pub(super) fn leave_text(&mut self, capacity: usize) -> bool {
-        let leaves = matches!(self.text, SegmentText::Shared { .. }) && !self.text.is_worth_sharing();
-        if leaves {
-            self.text.own(capacity);
-        }
-        leaves
-    }
-
-    /// No more lines are taken over: gives back what was claimed for them.
-    pub(super) fn settle(&mut self) {
-        if let SegmentText::Shared { .. } = self.text {
-            self.text.spare();
-            self.index.shrink_to_fit();
-        }
+    /// Whether others may hold its text.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.text, SegmentText::Shared { .. })
     }
 
     /// Gives back what is claimed and not used.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub(super) enum SegmentText {
     /// Grows by a line at a time.
     Own(String),
-    /// The front of a text that others may hold too, so many bytes of it so far. It never changes.
+    /// The front of a text that others may hold too, so many bytes of it. It never changes.
     Shared { text: Arc<String>, used: usize },
 }
 
@@ -16,24 +16,18 @@ impl SegmentText {
         Self::Own(String::with_capacity(capacity))
     }
 
-    /// Takes lines over from that text, of which none is taken yet.
+    /// Takes lines of that text, of which none is taken yet.
     pub(super) fn sharing(text: Arc<String>) -> Self {
         Self::Shared { text, used: 0 }
-    }
-
-    /// The text with the lines in front.
-    #[inline]
-    fn whole(&self) -> &str {
-        match self {
-            Self::Own(text) => text,
-            Self::Shared { text, .. } => text,
-        }
     }
 
     /// A part of the lines, in bytes.
     #[inline]
     pub(super) fn get(&self, from: usize, to: usize) -> Option<&str> {
-        self.whole().get(from..to)
+        match self {
+            Self::Own(text) => text.get(from..to),
+            Self::Shared { text, .. } => text.get(from..to),
+        }
     }
 
     /// Bytes of the lines.
@@ -42,14 +36,6 @@ impl SegmentText {
         match self {
             Self::Own(text) => text.len(),
             Self::Shared { used, .. } => *used,
-        }
-    }
-
-    /// Bytes claimed for text.
-    pub(super) fn capacity(&self) -> usize {
-        match self {
-            Self::Own(text) => text.capacity(),
-            Self::Shared { text, .. } => text.capacity(),
         }
     }
 
@@ -70,33 +56,19 @@ impl SegmentText {
         }
     }
 
-    /// Whether `line` is the one that stands next in a text that is shared, and its line end behind it.
+    /// Takes the next line of a text that is shared, with so many bytes and its line end.
     #[inline]
-    pub(super) fn is_followed_by(&self, line: &str) -> bool {
-        matches!(self, Self::Shared { text, used } if stands_at(text, *used, line))
-    }
-
-    /// Takes a line: where lines are shared, the one that [stands next](Self::is_followed_by).
-    #[inline]
-    pub(super) fn take(&mut self, line: &str) {
-        match self {
-            Self::Own(text) => {
-                text.push_str(line);
-                text.push('\n');
-            }
-            Self::Shared { text, used } => {
-                debug_assert!(stands_at(text, *used, line));
-                *used += line.len() + 1;
-            }
+    pub(super) fn take(&mut self, bytes: usize) {
+        if let Self::Shared { text, used } = self {
+            debug_assert!(text.get(*used..*used + bytes).is_some_and(|line| line.ends_with('\n')));
+            *used += bytes;
         }
     }
 
-    /// Copies shared lines into a text of their own with room for so many bytes, or what they take if that is more.
+    /// Copies shared lines into a text of their own.
     #[cold]
-    pub(super) fn own(&mut self, capacity: usize) {
-        let mut own = String::with_capacity(capacity.max(self.len()));
-        own.push_str(self.get(0, self.len()).unwrap_or(""));
-        *self = Self::Own(own);
+    pub(super) fn own(&mut self) {
+        *self = Self::Own(self.get(0, self.len()).unwrap_or("").to_owned());
     }
 
     pub(super) fn truncate(&mut self, len: usize) {
@@ -104,20 +76,8 @@ impl SegmentText {
             Self::Own(text) => text.truncate(len),
             Self::Shared { used, .. } => {
                 *used = len.min(*used);
-                self.spare();
+                self.shrink();
             }
-        }
-    }
-
-    /// Whether a shared text is worth its keeping: no more than an eighth of what is kept is beyond the lines.
-    pub(super) fn is_worth_sharing(&self) -> bool {
-        self.capacity() - self.len() <= self.capacity() / 8
-    }
-
-    /// Lets go of a shared text that is not [worth it](Self::is_worth_sharing).
-    pub(super) fn spare(&mut self) {
-        if matches!(self, Self::Shared { .. }) && !self.is_worth_sharing() {
-            self.own(0);
         }
     }
 
@@ -125,18 +85,11 @@ impl SegmentText {
     pub(super) fn shrink(&mut self) {
         match self {
             Self::Own(text) => text.shrink_to_fit(),
-            Self::Shared { .. } => self.spare(),
+            Self::Shared { text, used } if text.capacity() - *used <= text.capacity() / 8 => {}
+            Self::Shared { .. } => self.own(),
         }
     }
 }
 
 /// What a shared text takes beside its bytes: the counts and the string behind the `Arc`.
 const SHARING: usize = 2 * size_of::<usize>() + size_of::<String>();
-
-/// Whether `line` is the part of `text` that begins at that byte, and a line end follows. Addresses tell: what is
-/// borrowed at the same time at the same place is the same.
-#[inline]
-pub(super) fn stands_at(text: &str, at: usize, line: &str) -> bool {
-    text.as_ptr().addr() + at == line.as_ptr().addr()
-        && text.as_bytes().get(at + line.len()).is_some_and(|end| *end == b'\n')
-}

@@ -270,14 +270,9 @@ impl History {
         self.view.follow(event);
     }
 
-    /// Offers a text to the log, for events whose lines stand in it: see [`Log::offer`].
-    pub fn offer(&mut self, text: &Arc<String>) {
-        self.log.offer(text);
-    }
-
-    /// Ends an offer.
-    pub fn withdraw(&mut self) {
-        self.log.withdraw();
+    /// Everything that was stored is taken: see [`Log::settle`].
+    pub fn settle(&mut self) {
+        self.log.settle();
     }
 
     /// The projections after the first `at` events. The cost follows the events since the nearest

@@ -1,7 +1,5 @@
 //! What takes the events of a log that is read: the one validator, on the way from disk to memory.
 
-use std::sync::Arc;
-
 use crate::disk::read::damage::{Problem, Refused, TooLow, Verdict};
 use crate::disk::read::reader::{MAX_PROBLEMS, Scan, Sink, StoredEvent};
 use crate::log::{Event, Kind, Offset, Seq};
@@ -74,7 +72,8 @@ impl<'r> Keeper<'r> {
         self.history.warnings()
     }
 
-    pub(crate) fn into_history(self) -> History {
+    pub(crate) fn into_history(mut self) -> History {
+        self.history.settle();
         self.history
     }
 }
@@ -112,14 +111,6 @@ impl Sink for Keeper<'_> {
     fn stranded(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused> {
         let candidate = Candidate::stored(*event.draft, event.row, event.checks);
         self.rules.judge_alone(&candidate).map_err(|refusal| refused(&refusal))
-    }
-
-    fn offer(&mut self, text: &Arc<String>) {
-        self.history.offer(text);
-    }
-
-    fn withdraw(&mut self) {
-        self.history.withdraw();
     }
 
     fn event_at(&self, seq: Seq) -> Option<Event<'_>> {

@@ -3,12 +3,10 @@
 
 pub mod store;
 
-use std::sync::Arc;
-
 use sessiond::disk::paths::Encoding;
 use sessiond::disk::read::damage::{Refused, TooLow, Verdict};
 use sessiond::disk::read::reader::{ReadLimits, Scan, Sink, StoredEvent, read_log};
-use sessiond::log::{Event, Header, Log, Offset, Seq};
+use sessiond::log::{Draft, Event, Header, Log, Offset, Seq};
 use sessiond::session::{Candidate, History, Limits, Refusal, Rules, Vocabulary};
 
 /// Keeps what a log holds, validated.
@@ -34,22 +32,13 @@ pub fn refused(refusal: &Refusal) -> Refused {
 
 impl Sink for Loader {
     fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused> {
-        let candidate = Candidate::stored(*event.draft, event.row, event.checks);
+        let line = event.draft.line.filter(|_| !self.copies);
+        let candidate = Candidate::stored(Draft { line, ..*event.draft }, event.row, event.checks);
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
         let seq =
             self.history.admit_stored(&candidate, event.time, rules).map_err(|error| refused(&error))?;
         assert_eq!(seq, event.seq);
         Ok(())
-    }
-
-    fn offer(&mut self, text: &Arc<String>) {
-        if !self.copies {
-            self.history.offer(text);
-        }
-    }
-
-    fn withdraw(&mut self) {
-        self.history.withdraw();
     }
 
     fn event_at(&self, seq: Seq) -> Option<Event<'_>> {

@@ -64,6 +64,8 @@ pub(in crate::disk) enum Next {
 pub(in crate::disk) struct BatchLine<'a> {
     /// Offset of its first byte in the log.
     pub(in crate::disk) offset: u64,
+    /// Its first byte in the batch's text.
+    pub(in crate::disk) start: usize,
     pub(in crate::disk) bytes: &'a [u8],
     /// What the scan gave, if it went well.
     pub(in crate::disk) scanned: Option<(Json<'a>, Checks)>,
@@ -102,6 +104,7 @@ impl Batch {
         let bytes = self.text.bytes();
         self.lines.iter().map(move |line| BatchLine {
             offset: self.start + line.start as u64,
+            start: line.start,
             bytes: bytes.get(line.start..line.end).unwrap_or_default(),
             scanned: self.scanned(line),
             ended: line.end < bytes.len(),

@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::compressed::read_zstd;
@@ -92,15 +91,6 @@ pub trait Sink {
         let _ = event;
         Ok(())
     }
-
-    /// The next events come from the lines of this text, their rows being parts of it. A sink that wants to keep it does
-    /// so, and the reading goes on in another one.
-    fn offer(&mut self, text: &Arc<String>) {
-        let _ = text;
-    }
-
-    /// No more events come from the text that was offered last.
-    fn withdraw(&mut self) {}
 
     /// An event taken before: an old replacement inherits the id of the message that it replaces (FORMAT 14). A sink
     /// that keeps no events cannot know, and such a log is then refused or shown without that id.

@@ -1,5 +1,7 @@
 //! The rule of the longest sound prefix, one record after the other (FORMAT 13.1).
 
+use std::sync::Arc;
+
 use super::batch::{Batch, BatchLine, LONG};
 use super::damage::{Damage, Place, Problem, ReadError};
 use super::legacy;
@@ -149,21 +151,25 @@ impl Rows<'_> {
 
     /// Takes the lines of a batch of a plain log.
     pub(in crate::disk) fn batch(&mut self, batch: &Batch) {
-        if let (State::Sound, Some(text)) = (self.state, batch.text()) {
-            self.sink.offer(text);
-        }
-        batch.lines().for_each(|line| self.batched(&line));
-        self.sink.withdraw();
+        batch.lines().for_each(|line| self.batched(&line, batch.text()));
     }
 
-    /// Takes a line of a plain log that may have been scanned before.
-    fn batched(&mut self, line: &BatchLine<'_>) {
-        let BatchLine { offset, bytes, scanned, ended } = *line;
+    /// Takes a line of a plain log that may have been scanned before. Where it is the very line of its event, the event
+    /// comes with the text that holds it.
+    fn batched(&mut self, line: &BatchLine<'_>, text: Option<&Arc<String>>) {
+        let BatchLine { offset, start, bytes, scanned, ended } = *line;
         match scanned {
             Some((row, checks)) => {
                 let end = offset + bytes.len() as u64 + u64::from(ended);
                 if let Some(place) = self.next_place(offset, offset) {
-                    self.judge(record(row, checks), place, bytes, end, ended);
+                    let mut read = record(row, checks);
+                    if let (Ok(Record::Event { rest: Ok((_, draft)), .. }), Some(text)) = (&mut read, text)
+                        && ended
+                        && row.text().len() == bytes.len()
+                    {
+                        draft.line = draft.line.map(|line| line.held_by(text, start));
+                    }
+                    self.judge(read, place, bytes, end, ended);
                 }
             }
             None if ended => self.line(offset, offset, bytes),
