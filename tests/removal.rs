@@ -4,7 +4,7 @@
 
 mod dur_support;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -538,6 +538,41 @@ fn nothing_is_promised_of_a_log_that_another_program_took_and_it_can_be_rescued(
         let mut daemon = Daemon::start(store.path());
         assert!(daemon.ok("session/load", json!({"sessionId": id}))["repaired"].is_null(), "{what}");
         assert_eq!(daemon.events(&id), events, "{what}");
+    }
+}
+
+#[test]
+fn a_log_with_other_bytes_of_the_same_length_is_not_closed_and_can_be_rescued() {
+    // A promise looks at a log's end, a rescue at all of it.
+    for (events, end) in [(1, true), (2_000, true), (2_000, false)] {
+        let store = tempfile::tempdir().unwrap();
+        let mut daemon = Daemon::start(store.path());
+        with_note(&mut daemon, "s");
+        for n in 1..events {
+            daemon.ok("session/append", append("s", &note(n)));
+        }
+        daemon.ok("session/flush", json!({"sessionId": "s"}));
+        let before = daemon.events("s");
+        let log = log_of(store.path(), "s");
+        let mut bytes = std::fs::read(&log).unwrap();
+        let text: &[u8] = b"{\"type\"";
+        let mut places =
+            bytes.windows(text.len()).enumerate().filter(|(_, found)| *found == text).map(|(at, _)| at);
+        let at = if end { places.last() } else { places.next() }.unwrap();
+        bytes[at] = b'x';
+        std::fs::OpenOptions::new().write(true).open(&log).unwrap().write_all(&bytes).unwrap();
+        for method in ["session/flush", "session/close"].into_iter().filter(|_| end) {
+            let (code, data) = daemon.err(method, json!({"sessionId": "s"}));
+            assert_eq!((code.as_str(), &data["reason"]), ("STORAGE_FAILED", &json!("changed_outside")));
+        }
+        assert_eq!(daemon.events("s"), before, "memory is the last good copy");
+        let rescued = daemon.ok("session/rescue", json!({"sessionId": "s"}));
+        let id = rescued["sessionId"].as_str().unwrap().to_owned();
+        assert_ne!(id, "s", "what another program wrote stays under its name");
+        daemon.ok("session/close", json!({"sessionId": id}));
+        daemon.ok("session/load", json!({"sessionId": id}));
+        assert_eq!(daemon.events(&id), before);
+        assert_eq!(std::fs::read(&log).unwrap(), bytes);
     }
 }
 

@@ -167,6 +167,11 @@ impl From<StorageError> for WireError {
                              session/rescue stores anew what is held here"
                         ),
                     ),
+                    Loss::Rewritten => (
+                        "changed_outside",
+                        "another program changed bytes of the log; session/rescue stores anew what is held here"
+                            .into(),
+                    ),
                     Loss::Removed => (
                         "removed",
                         "another program removed, moved or replaced the log; session/rescue stores anew what is \

@@ -137,6 +137,8 @@ pub enum Loss {
         /// The bytes now.
         actual: u64,
     },
+    /// Another program changed bytes of it that this process wrote.
+    Rewritten,
     /// Another program took its name away, or gave it to another file.
     Removed,
     /// It was deleted here; what was left to do has failed.
@@ -164,7 +166,7 @@ impl StorageError {
 
     /// Whether another program took the log from this process: memory is the last good copy.
     pub(crate) fn is_taken(&self) -> bool {
-        matches!(self, Self::Lost { how: Loss::Changed { .. } | Loss::Removed, .. })
+        matches!(self, Self::Lost { how: Loss::Changed { .. } | Loss::Rewritten | Loss::Removed, .. })
     }
 
     /// Whether a session whose log cannot be written any more is closed all the same: it was deleted, or a bug has let go

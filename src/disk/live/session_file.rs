@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::write::{LogWriter, SyncDone, SyncError, SyncJob, SyncStart, WriteError};
+use super::write::{LogWriter, SyncDone, SyncError, SyncJob, SyncStart, WriteError, holds};
 use crate::disk::fs::FileSystem;
 use crate::disk::maintenance::salvage::save_cut;
 use crate::disk::paths::{Encoding, LogPath};
@@ -81,6 +81,8 @@ pub struct SessionFile {
     header_line: Option<String>,
     notes: Vec<String>,
     deleted: bool,
+    /// Where the next sync must find these bytes: what they end at, and they.
+    end: (u64, Vec<u8>),
     /// The file is the header line and then the very lines of memory, so that a fork may copy its bytes.
     verbatim: Option<u64>,
 }
@@ -145,6 +147,7 @@ impl SessionFile {
             header_line: None,
             notes: Vec::new(),
             deleted: false,
+            end: (0, Vec::new()),
             verbatim,
         }
     }
@@ -221,13 +224,14 @@ impl SessionFile {
 
     /// Hands the events of `log` that are not yet written to the operating system: all of them or none.
     ///
-    /// With no such events it looks whether the file is as this process left it, and remembers the lines that a failed
-    /// sync has put in doubt.
+    /// With no such events it looks whether the file is as this process left it, and remembers how it must end. It
+    /// remembers the lines that a failed sync has put in doubt, too.
     pub fn write(&mut self, log: &Log) -> Result<(), FileError> {
         if log.len() > self.written {
             self.append_from(log)?;
         } else {
             self.check()?;
+            self.end = (self.len(), self.end_of(log));
         }
         if self.lost && self.path.encoding() == Encoding::Plain {
             self.lost_lines = self.unsynced_mend.clone();
@@ -256,6 +260,45 @@ impl SessionFile {
     pub fn check_named(&self) -> Result<(), FileError> {
         self.check()?;
         self.writer.check_named().map_err(|error| FileError::Unsynced(error.into()))
+    }
+
+    /// The same, and whether the file holds what memory holds, where its lines are the very lines of memory. Reads all of
+    /// it, so not for the owner thread.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_text(&self, log: &Log) -> Result<(), FileError> {
+        self.check_named()?;
+        let Some(header) = self.verbatim else { return Ok(()) };
+        let holds = |at, lines: &str| {
+            let same = holds(self.file().as_ref(), at, lines.as_bytes());
+            same.map_err(|error| FileError::Unsynced(error.into()))
+        };
+        holds(0, self.header_line().unwrap_or_default())?;
+        let mut at = header;
+        for lines in log.lines(Offset::ZERO, self.written) {
+            holds(at, lines)?;
+            at += lines.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// The last bytes of the log as memory has them; none where the file need not have the same.
+    fn end_of(&self, log: &Log) -> Vec<u8> {
+        const LENGTH: usize = 4 << 10;
+        let mut count = 1;
+        while self.verbatim.is_some() {
+            let from = Offset::new(self.written.get().saturating_sub(count)).unwrap_or(Offset::ZERO);
+            let mut end = Vec::new();
+            for lines in log.lines(from, self.written) {
+                end.extend_from_slice(last(lines.as_bytes(), LENGTH));
+            }
+            if from == Offset::ZERO || end.len() >= LENGTH {
+                return last(&end, LENGTH).to_vec();
+            }
+            count *= 2;
+        }
+        Vec::new()
     }
 
     /// Lets go of a file whose name is another log's of this process from now on.
@@ -359,7 +402,9 @@ impl SessionFile {
         let start = if promised { self.writer.start_promise() } else { self.writer.start_sync() };
         match start {
             SyncStart::Nothing | SyncStart::Busy => None,
-            SyncStart::Job(job) => {
+            SyncStart::Job(mut job) => {
+                let (end, bytes) = std::mem::take(&mut self.end);
+                job.expect(end, bytes);
                 self.syncing = self.written;
                 let again = match (job.rewrites(), self.path.encoding()) {
                     (None, _) => Vec::new(),
@@ -395,6 +440,10 @@ impl SessionFile {
     pub fn is_syncing(&self) -> bool {
         self.writer.is_syncing()
     }
+}
+
+fn last(bytes: &[u8], most: usize) -> &[u8] {
+    bytes.get(bytes.len().saturating_sub(most)..).unwrap_or_default()
 }
 
 fn join<'a>(first: &str, second: &str, rest: impl Iterator<Item = &'a str>) -> String {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::lock::{Lock, Named};
-use crate::disk::fs::{File, FileSystem, what_helps};
+use crate::disk::fs::{File, FileSystem, read_full, what_helps};
 
 /// Why nothing can be promised of a log: it is not the file any more that this store left under its name.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,9 @@ pub enum CheckError {
         /// The size now.
         actual: u64,
     },
+    /// The log has the length that this store left, and other bytes.
+    #[error("another program changed bytes of the log that were written by this store: rescue the session")]
+    Rewritten,
     /// The name leads to nothing, or to another file: what is in the log cannot be read under it.
     #[error("another program removed, moved or replaced the log: rescue the session")]
     Removed,
@@ -127,6 +130,8 @@ pub struct SyncJob {
     /// Something is not durable yet.
     unsynced: bool,
     name: Option<Name>,
+    /// What the log must hold, and where that ends.
+    expected: (u64, Vec<u8>),
 }
 
 /// A sync that has ended.
@@ -343,6 +348,7 @@ impl LogWriter {
             rewrite: self.must_rewrite,
             unsynced: self.is_unsynced(),
             name: self.name.clone(),
+            expected: (0, Vec::new()),
         })
     }
 
@@ -404,6 +410,11 @@ impl SyncJob {
         self.rewrite.then_some(self.from..self.to)
     }
 
+    /// Has the job look whether the log holds `bytes` in front of the offset `end`.
+    pub fn expect(&mut self, end: u64, bytes: Vec<u8>) {
+        self.expected = (end, bytes);
+    }
+
     /// Syncs. `tail` gives exactly the bytes of [`rewrites`](Self::rewrites) and is not read when that is `None`.
     ///
     /// They are written over what is there, without a cut before: a process killed in between loses nothing. The look at
@@ -417,10 +428,11 @@ impl SyncJob {
 
     fn check(&self) -> Result<(), CheckError> {
         let actual = self.log.check()?.len;
-        match actual < self.to {
-            true => Err(CheckError::ChangedOutside { expected: self.to, actual }),
-            false => Ok(()),
+        if actual < self.to {
+            return Err(CheckError::ChangedOutside { expected: self.to, actual });
         }
+        let (end, bytes) = &self.expected;
+        holds(self.log.file.as_ref(), end.saturating_sub(bytes.len() as u64), bytes)
     }
 
     fn sync(&self, tail: &mut dyn Read) -> Result<(), SyncError> {
@@ -469,4 +481,22 @@ impl SyncJob {
         }
         Ok(())
     }
+}
+
+/// Whether a log holds `bytes` from the offset `at` on.
+///
+/// # Errors
+/// [`CheckError::Rewritten`]; [`CheckError::Examine`] where it cannot be read.
+pub(super) fn holds(log: &dyn File, mut at: u64, bytes: &[u8]) -> Result<(), CheckError> {
+    const PIECE: usize = 1 << 16;
+    let mut found = vec![0; bytes.len().min(PIECE)];
+    for expected in bytes.chunks(PIECE) {
+        let found = found.get_mut(..expected.len()).unwrap_or_default();
+        let have = read_full(log, at, found).map_err(CheckError::Examine)?;
+        if have < expected.len() || found != expected {
+            return Err(CheckError::Rewritten);
+        }
+        at += have as u64;
+    }
+    Ok(())
 }

@@ -62,6 +62,7 @@ fn not_ours(doing: &str, error: &CheckError, outcome: Outcome) -> StorageError {
         CheckError::ChangedOutside { expected, actual } => {
             lost(doing, outcome, Loss::Changed { expected, actual })
         }
+        CheckError::Rewritten => lost(doing, outcome, Loss::Rewritten),
         CheckError::Removed => lost(doing, outcome, Loss::Removed),
     }
 }

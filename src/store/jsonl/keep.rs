@@ -124,7 +124,7 @@ pub(super) fn rescue(
     mut publication: Publication,
     other: Option<SessionId>,
 ) -> (Option<SessionFile>, Result<Rescued, StorageError>) {
-    match file.as_ref().map(SessionFile::check_named) {
+    match file.as_ref().map(|file| file.check_text(&publication.log)) {
         Some(Ok(())) => return (file, Ok(Rescued::Sound)),
         Some(Err(FileError::Unsynced(SyncError::Check(CheckError::Examine(error))))) => {
             return (file, Err(failed("examining the session's log", &error, Outcome::NotCommitted)));
