@@ -13,8 +13,8 @@ use sessiond::json::Json;
 use sessiond::log::{Offset, read_event};
 use sessiond::protocol::WireError;
 use sessiond::session::{
-    Candidate, Command, Expect, History, Interrupt, Invariants, Limits, OnOpenTurn, Outcome, Refusal,
-    Restore, Rules,
+    Candidate, Expect, History, Interrupt, Interrupted, Invariants, Limits, OnOpenTurn, Refusal, Restore,
+    Rules,
 };
 use sessiond::view::{View, Watch};
 use support::bench::{Bench, Event, Making, Seen, array, folded, offset, plain_header};
@@ -177,7 +177,8 @@ proptest! {
         }
         let header = plain_header("restored");
         let restore = Restore { header, inherited: Offset::ZERO, history, invariants: mode(enforce), mended: None };
-        bench.execute(Command::Restore(restore)).unwrap();
+        let (store, mut moment) = bench.tick();
+        store.restore(restore, &mut moment).unwrap();
         prop_assert_eq!(&bench.seen("restored"), all);
         prop_assert_eq!(bench.session("restored").invariants(), bench.session("s").invariants());
         // What was never written can be taken back, to any length.
@@ -271,8 +272,9 @@ proptest! {
         }
         let before = bench.seen("s");
         let closers = bench.session("s").history().closer_lines();
-        let command = Command::Interrupt(Interrupt { session: "s", instance: None });
-        let Ok(Outcome::Interrupted { first, count }) = bench.execute(command) else { panic!("no interrupt") };
+        let (store, mut moment) = bench.tick();
+        let interrupt = Interrupt { session: "s", instance: None };
+        let Interrupted { first, count } = store.interrupt(interrupt, &mut moment).unwrap();
         prop_assert_eq!((first.get(), count), (before.lines.len() as u64, closers.len() as u64));
         let after = bench.seen("s");
         prop_assert_eq!(&after, &folded(&bench, "s"));

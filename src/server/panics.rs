@@ -210,7 +210,7 @@ mod tests {
             ephemeral: false,
         };
         let moment = &mut Moment::at(1, &mut service.settings.ids);
-        service.store.execute(crate::session::Command::New(new), moment).unwrap();
+        service.store.create(new, moment).unwrap();
         server
     }
 

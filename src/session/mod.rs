@@ -22,4 +22,4 @@ pub use recency::{Recency, Standing};
 pub use refusal::Refusal;
 pub use seed::{Seed, SeedMeta};
 pub use session::{Ids, InstanceId, Invariants, Mended, Moment, Opened, Session, Snapshot};
-pub use store::{Append, Command, Fork, Interrupt, New, Outcome, Restore, SnapshotOf, Store, TakenBack};
+pub use store::{Append, Fork, Interrupt, Interrupted, New, Restore, SnapshotOf, Store, TakenBack};

@@ -1,4 +1,4 @@
-//! The live sessions and the one way to change them.
+//! The live sessions, and all that changes them.
 
 use std::collections::HashSet;
 
@@ -88,44 +88,16 @@ pub struct Restore {
     pub mended: Option<Mended>,
 }
 
-/// Everything that changes a store.
-#[derive(Debug)]
-#[allow(missing_docs)]
-#[expect(clippy::large_enum_variant, reason = "made for one call and taken apart by it")]
-pub enum Command<'a> {
-    New(New<'a>),
-    Append(Append<'a>, Candidate<'a>),
-    AppendBatch(Append<'a>, &'a [Candidate<'a>]),
-    Interrupt(Interrupt<'a>),
-    Fork(Fork<'a>),
-    Restore(Restore),
-    /// Takes a session out of the store.
-    Close(&'a str),
+/// The closers of an interrupt: events `first..first + count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted {
+    /// The first closer.
+    pub first: Offset,
+    /// How many; none where no turn was open.
+    pub count: u64,
 }
 
-/// What a command did.
-#[derive(Debug)]
-pub enum Outcome {
-    /// A session became live.
-    Opened(SessionId),
-    /// A child became live, cut after so many events of its parent.
-    Forked(SessionId, Offset),
-    /// An event was committed, or had been.
-    Appended(Appended),
-    /// Events were committed, or had been.
-    AppendedBatch(AppendBatch),
-    /// Events `first..first + count` closed the open turn.
-    Interrupted {
-        /// The first closer.
-        first: Offset,
-        /// How many.
-        count: u64,
-    },
-    /// The session is no longer live.
-    Closed(Box<Session>),
-}
-
-/// What the last command began to change; what a command that met a bug has left is taken back by it.
+/// What the last change began to change; what one that met a bug has left is taken back by it.
 #[derive(Clone, Copy, Debug)]
 enum Begun {
     /// It appends to the session of that place among the live ones, from there on.
@@ -134,7 +106,7 @@ enum Begun {
     Open(u64),
 }
 
-/// What was taken back of a command that met a bug.
+/// What was taken back of a change that met a bug.
 #[derive(Debug)]
 pub enum TakenBack {
     /// A session's events from there on.
@@ -223,29 +195,12 @@ impl Store {
         self.sessions().map(|session| session.history().log().held_bytes(&mut seen)).sum()
     }
 
-    /// Carries a command out, or refuses it and changes nothing.
-    pub fn execute(&mut self, command: Command<'_>, moment: &mut Moment<'_>) -> Result<Outcome, Refusal> {
-        match command {
-            Command::New(new) => self.create(new, moment).map(Outcome::Opened),
-            Command::Append(place, candidate) => {
-                self.append(place, &candidate, moment).map(|(appended, _)| Outcome::Appended(appended))
-            }
-            Command::AppendBatch(place, batch) => {
-                self.append_batch(place, batch, moment).map(Outcome::AppendedBatch)
-            }
-            Command::Interrupt(interrupt) => self.interrupt(interrupt, moment),
-            Command::Fork(fork) => self.fork(fork, moment).map(|(id, cut)| Outcome::Forked(id, cut)),
-            Command::Restore(restore) => self.restore(restore, moment).map(Outcome::Opened),
-            Command::Close(id) => self.close(id).map(|session| Outcome::Closed(Box::new(session))),
-        }
-    }
-
     /// What was changed so far stays: [`Self::take_back`] is for what comes.
     pub fn begin(&mut self) {
         self.begun = None;
     }
 
-    /// Takes back what the last command since [`Self::begin`] has committed or opened, whole or not. The log is cut
+    /// Takes back what the last change since [`Self::begin`] has committed or opened, whole or not. The log is cut
     /// and folded anew: its projections are in doubt.
     pub fn take_back(&mut self) -> Option<TakenBack> {
         match self.begun.take()? {
@@ -262,7 +217,8 @@ impl Store {
         }
     }
 
-    fn create(&mut self, new: New<'_>, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
+    /// Makes a session live, empty or with a seed; its id.
+    pub fn create(&mut self, new: New<'_>, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
         self.check_free(&new.header.id)?;
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
         let relate = match new.invariants {
@@ -295,8 +251,7 @@ impl Store {
         )
     }
 
-    /// Appends one event: [`Command::Append`] without the detour, for the path that counts. The session is given too,
-    /// so that nobody looks for it again.
+    /// Appends one event. The session is given too, so that nobody looks for it again.
     pub fn append(
         &mut self,
         place: Append<'_>,
@@ -309,7 +264,7 @@ impl Store {
         Ok((session.append(candidate, place.expect, moment, rules)?, session))
     }
 
-    /// Appends a batch: [`Command::AppendBatch`] without the detour.
+    /// Appends a batch, all of it or nothing.
     pub fn append_batch(
         &mut self,
         place: Append<'_>,
@@ -325,16 +280,22 @@ impl Store {
         session.append_batch(batch, place.expect, moment, rules)
     }
 
-    fn interrupt(&mut self, interrupt: Interrupt<'_>, moment: &mut Moment<'_>) -> Result<Outcome, Refusal> {
+    /// Closes an open turn.
+    pub fn interrupt(
+        &mut self,
+        interrupt: Interrupt<'_>,
+        moment: &mut Moment<'_>,
+    ) -> Result<Interrupted, Refusal> {
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
         let (at, session) = self.live.get_mut(interrupt.session, interrupt.instance)?;
         let first = session.next_seq();
         self.begun = Some(Begun::Append(at, first));
         let count = session.history.close_turn(Some(moment.now()), rules)?;
-        Ok(Outcome::Interrupted { first, count })
+        Ok(Interrupted { first, count })
     }
 
-    fn fork(&mut self, fork: Fork<'_>, moment: &mut Moment<'_>) -> Result<(SessionId, Offset), Refusal> {
+    /// Makes a child live; its id, and how many events it shares with its parent.
+    pub fn fork(&mut self, fork: Fork<'_>, moment: &mut Moment<'_>) -> Result<(SessionId, Offset), Refusal> {
         if let Some(child) = &fork.child {
             self.check_free(child)?;
         }
@@ -375,7 +336,8 @@ impl Store {
         self.instance(of.session, of.instance)?.snapshot(of.boundary)
     }
 
-    fn restore(&mut self, restore: Restore, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
+    /// Makes a stored session live; its id.
+    pub fn restore(&mut self, restore: Restore, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
         self.check_free(&restore.header.id)?;
         let first_live = restore.history.log().len();
         let Restore { header, inherited, history, invariants, mended } = restore;
@@ -426,7 +388,8 @@ impl Store {
         Ok(id)
     }
 
-    fn close(&mut self, id: &str) -> Result<Session, Refusal> {
+    /// Takes a session out of the store.
+    pub fn close(&mut self, id: &str) -> Result<Session, Refusal> {
         self.live.remove(id)
     }
 }

@@ -3,8 +3,8 @@
 use sessiond::json::{Json, JsonText, quote};
 use sessiond::log::{Header, Log, Offset, Seq, SessionId};
 use sessiond::session::{
-    Append, AppendBatch, Appended, Boundary, Candidate, Command, Expect, Fork, Ids, Invariants, Limits,
-    Moment, New, OnOpenTurn, Outcome, Refusal, Seed, Session, SnapshotOf, Store,
+    Append, AppendBatch, Appended, Boundary, Candidate, Expect, Fork, Ids, Invariants, Limits, Moment, New,
+    OnOpenTurn, Refusal, Seed, Session, SnapshotOf, Store,
 };
 use sessiond::view::{View, context_text, header_text, message_of};
 
@@ -130,35 +130,24 @@ pub fn array(items: &[impl AsRef<str>]) -> String {
     format!("[{}]", items.join(","))
 }
 
-/// Runs a command at the next tick of the clock.
-pub fn execute(
-    store: &mut Store,
-    now: &mut i64,
-    ids: &mut Counter,
-    command: Command<'_>,
-) -> Result<Outcome, Refusal> {
-    *now += 1;
-    store.execute(command, &mut Moment::at(*now, ids))
-}
-
 impl Bench {
-    pub fn execute(&mut self, command: Command<'_>) -> Result<Outcome, Refusal> {
-        execute(&mut self.store, &mut self.now, &mut self.ids, command)
+    /// The store, and the next tick of the clock.
+    pub fn tick(&mut self) -> (&mut Store, Moment<'_>) {
+        self.now += 1;
+        (&mut self.store, Moment::at(self.now, &mut self.ids))
     }
 
     pub fn open(&mut self, header: Header, making: Making<'_>) -> Result<String, Refusal> {
         let seed = making.seed.map(|text| Seed { events: Json::parse(text).unwrap().0 });
-        let command = Command::New(New {
+        let new = New {
             header,
             seed,
             seed_length: making.seed_length.map(offset),
             invariants: making.invariants,
             ephemeral: false,
-        });
-        match self.execute(command)? {
-            Outcome::Opened(id) => Ok(id.as_str().to_owned()),
-            other => panic!("{other:?}"),
-        }
+        };
+        let (store, mut moment) = self.tick();
+        store.create(new, &mut moment).map(|id| id.as_str().to_owned())
     }
 
     pub fn create(&mut self, id: &str, making: Making<'_>) -> Result<(), Refusal> {
@@ -172,19 +161,15 @@ impl Bench {
 
     pub fn append_at(&mut self, id: &str, event: &Event, expect: Option<u64>) -> Result<Appended, Refusal> {
         let place = Append { session: id, instance: None, expect: Expect { seq: expect.map(offset) } };
-        match self.execute(Command::Append(place, event.candidate()))? {
-            Outcome::Appended(appended) => Ok(appended),
-            other => panic!("{other:?}"),
-        }
+        let (store, mut moment) = self.tick();
+        store.append(place, &event.candidate(), &mut moment).map(|(appended, _)| appended)
     }
 
     pub fn batch(&mut self, id: &str, events: &[Event], expect: Option<u64>) -> Result<AppendBatch, Refusal> {
         let place = Append { session: id, instance: None, expect: Expect { seq: expect.map(offset) } };
         let batch: Vec<_> = events.iter().map(Event::candidate).collect();
-        match self.execute(Command::AppendBatch(place, &batch))? {
-            Outcome::AppendedBatch(done) => Ok(done),
-            other => panic!("{other:?}"),
-        }
+        let (store, mut moment) = self.tick();
+        store.append_batch(place, &batch, &mut moment)
     }
 
     /// Forks, and says the child's id and the length of the shared prefix.
@@ -197,21 +182,19 @@ impl Bench {
         on_open_turn: OnOpenTurn,
     ) -> Result<(String, u64), Refusal> {
         let boundary = Boundary { seq: boundary.map(|text| Json::parse(text).unwrap().0), on_open_turn };
-        let command = Command::Fork(Fork {
+        let fork = Fork {
             cwd: None,
             of: SnapshotOf { session: id, instance, boundary },
             child: child.map(|id| SessionId::new(id).unwrap()),
             invariants: None,
             ephemeral: false,
-        });
-        match self.execute(command)? {
-            Outcome::Forked(child, length) => Ok((child.as_str().to_owned(), length.get())),
-            other => panic!("{other:?}"),
-        }
+        };
+        let (store, mut moment) = self.tick();
+        store.fork(fork, &mut moment).map(|(child, length)| (child.as_str().to_owned(), length.get()))
     }
 
     pub fn close(&mut self, id: &str) {
-        self.execute(Command::Close(id)).unwrap();
+        self.store.close(id).unwrap();
     }
 
     pub fn session(&self, id: &str) -> &Session {

@@ -11,7 +11,7 @@ use crate::server::envelope::Request;
 use crate::server::response::write_error;
 use crate::server::service::{Answer, Next, Service, Stop, WireLimits, announce, bad_param};
 use crate::session;
-use crate::session::{Append, Candidate, Command, Expect, Interrupt, Limits, Moment, Outcome, Refusal};
+use crate::session::{Append, Candidate, Expect, Interrupt, Limits, Moment, Refusal};
 
 /// Answers an append, or a batch of them, without the detour through the method table; false: it must
 /// take the detour. The answer's bytes are the table's own (`tests/direct_path.rs` holds them to that).
@@ -376,13 +376,7 @@ impl Service {
         };
         self.check_live(place.session, place.instance)?;
         let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
-        let done = match self.store.execute(Command::AppendBatch(place, &batch), moment) {
-            Ok(Outcome::AppendedBatch(done)) => done,
-            Ok(_) => {
-                return Err(WireError::new(Code::Internal, "a batch had another outcome; report this").into());
-            }
-            Err(refusal) => return Err(refusal.into()),
-        };
+        let done = self.store.append_batch(place, &batch, moment)?;
         let slot = self.batch_slot(&params.session_id, &done)?;
         self.answer_with(slot, durable);
         let duplicate = done.duplicate();
@@ -405,23 +399,13 @@ impl Service {
 
     pub(super) fn interrupt(&mut self, params: InterruptParams) -> Answer<Interrupted> {
         self.check_live(&params.session_id, params.instance_id.as_deref())?;
-        let command = Command::Interrupt(Interrupt {
-            session: &params.session_id,
-            instance: params.instance_id.as_deref(),
-        });
+        let interrupt = Interrupt { session: &params.session_id, instance: params.instance_id.as_deref() };
         let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
-        match self.store.execute(command, moment) {
-            Ok(Outcome::Interrupted { first, count }) => {
-                self.check_lines(&params.session_id, first)?;
-                let slot = self.committed(&params.session_id, first, first.plus(count));
-                self.answer_with(slot, false);
-                Ok(Interrupted { first_seq: first.get(), count })
-            }
-            Ok(_) => {
-                Err(WireError::new(Code::Internal, "an interrupt had another outcome; report this").into())
-            }
-            Err(refusal) => Err(refusal.into()),
-        }
+        let session::Interrupted { first, count } = self.store.interrupt(interrupt, moment)?;
+        self.check_lines(&params.session_id, first)?;
+        let slot = self.committed(&params.session_id, first, first.plus(count));
+        self.answer_with(slot, false);
+        Ok(Interrupted { first_seq: first.get(), count })
     }
 
     /// Takes closers back that no line could announce: `maxEventBytes`, which keeps room in a line, is not for them.

@@ -7,7 +7,7 @@ use crate::protocol::results::{EmptyResult, Face, FlushResult, InspectResult};
 use crate::protocol::{Code, WireError};
 use crate::server::errors::not_stored;
 use crate::server::service::{Answer, Next, Place, Service, Stop, header_result};
-use crate::session::{Command, Moment, Outcome, Session};
+use crate::session::Session;
 use crate::store::StorageError;
 use crate::store::storage::{Inspected, Job, JobResult, ListFacts, Publication, Written};
 
@@ -104,14 +104,9 @@ impl Service {
 
     /// Takes a live session out of the store that nobody was told of.
     pub(in crate::server) fn forget(&mut self, id: &str) -> Option<Box<Session>> {
-        let moment = &mut Moment::at(0, &mut self.settings.ids);
-        match self.store.execute(Command::Close(id), moment) {
-            Ok(Outcome::Closed(session)) => {
-                self.followers.remove(session.id());
-                Some(session)
-            }
-            _ => None,
-        }
+        let session = self.store.close(id).ok()?;
+        self.followers.remove(session.id());
+        Some(Box::new(session))
     }
 
     pub(super) fn inspect(&mut self, params: InspectParams) -> Answer<InspectResult> {

@@ -12,7 +12,7 @@ use crate::protocol::{Code, WireError};
 use crate::server::errors::not_stored;
 use crate::server::params_error::unknown_param;
 use crate::server::service::{Answer, Next, Service, Stop, bad_param, session_id};
-use crate::session::{Boundary, Command, Fork, Moment, New, Outcome, Restore, Seed, SnapshotOf};
+use crate::session::{Boundary, Fork, Moment, New, Restore, Seed, SnapshotOf};
 use crate::store::StorageError;
 use crate::store::storage::{Job, JobResult, Publication};
 
@@ -47,8 +47,8 @@ impl Service {
             Some(InvariantsMode::Enforce) => crate::session::Invariants::Enforce,
             None => self.settings.invariants,
         };
-        let command = Command::New(New { header, seed, seed_length, invariants, ephemeral });
-        let Outcome::Opened(id) = self.store.execute(command, moment)? else { return Err(odd_outcome()) };
+        let new = New { header, seed, seed_length, invariants, ephemeral };
+        let id = self.store.create(new, moment)?;
         let parent = None;
         self.publish_if(seeded, &id, parent);
         let opened = self.opened(self.store.session(id.as_str())?);
@@ -90,11 +90,9 @@ impl Service {
             child => child,
         };
         let ephemeral = params.ephemeral == Some(true);
-        let command = Command::Fork(Fork { of, child, cwd: params.cwd.clone(), invariants, ephemeral });
+        let fork = Fork { of, child, cwd: params.cwd.clone(), invariants, ephemeral };
         let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
-        let Outcome::Forked(id, cut) = self.store.execute(command, moment)? else {
-            return Err(odd_outcome());
-        };
+        let (id, cut) = self.store.fork(fork, moment)?;
         let parent = SessionId::new(&params.session_id).ok();
         self.publish_if(true, &id, parent);
         let opened = self.opened(self.store.session(id.as_str())?);
@@ -143,13 +141,12 @@ impl Service {
             mended: loaded.mended,
         };
         let moment = &mut Moment::at(0, &mut self.settings.ids);
-        match self.store.execute(Command::Restore(restore), moment) {
-            Ok(Outcome::Opened(id)) => {
+        match self.store.restore(restore, moment) {
+            Ok(id) => {
                 let opened = self.opened(self.store.session(id.as_str())?);
                 self.created(&opened);
                 Ok(opened)
             }
-            Ok(_) => Err(odd_outcome()),
             Err(refusal) => {
                 self.abandon(id);
                 Err(refusal.into())

@@ -4,7 +4,7 @@ use crate::log::{Header, SessionId};
 use crate::protocol::params::RescueParams;
 use crate::protocol::results::Opened;
 use crate::server::service::{Answer, Next, Service, Stop, session_id};
-use crate::session::{Command, Moment, Outcome, Restore};
+use crate::session::{Moment, Restore};
 use crate::store::StorageError;
 use crate::store::storage::{Job, JobResult, Rescued};
 
@@ -58,9 +58,7 @@ impl Service {
         let restore =
             Restore { header: Header { id: other, ..header }, inherited, history, invariants, mended: None };
         let moment = &mut Moment::at(0, &mut self.settings.ids);
-        let Outcome::Opened(id) = self.store.execute(Command::Restore(restore), moment)? else {
-            return Err(odd_result());
-        };
+        let id = self.store.restore(restore, moment)?;
         let opened = self.opened(self.store.session(id.as_str())?);
         self.created(&opened);
         Ok(opened)
