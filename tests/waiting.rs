@@ -9,33 +9,33 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use sessiond::server::{Server, Settings};
 use sessiond::store::MemoryStorage;
-use sessiond::store::storage::{Job, JobResult, Storage, Ticket};
+use sessiond::store::storage::{Event, Request, Storage, Ticket};
 use storage_support::{Differs, Double};
 
-/// Its jobs wait until the test lets them go.
+/// Its requests wait until the test lets them go.
 struct Gate {
-    jobs: VecDeque<(Ticket, Job)>,
+    waiting: VecDeque<(Ticket, Request)>,
     open: Arc<Mutex<usize>>,
 }
 
 impl Differs for Gate {
-    fn start(&mut self, _: &mut MemoryStorage, ticket: Ticket, job: Job) {
-        self.jobs.push_back((ticket, job));
+    fn start(&mut self, _: &mut MemoryStorage, ticket: Ticket, request: Request) {
+        self.waiting.push_back((ticket, request));
     }
 
-    fn finished(&mut self, inner: &mut MemoryStorage) -> Option<(Ticket, JobResult)> {
+    fn poll(&mut self, inner: &mut MemoryStorage) -> Option<Event> {
         let mut open = self.open.lock().unwrap();
         if *open > 0
-            && let Some((ticket, job)) = self.jobs.pop_front()
+            && let Some((ticket, request)) = self.waiting.pop_front()
         {
             *open -= 1;
-            inner.start(ticket, job);
+            inner.start(ticket, request);
         }
-        inner.finished()
+        inner.poll()
     }
 
-    fn has_news(&mut self, inner: &mut MemoryStorage) -> bool {
-        !self.jobs.is_empty() || inner.has_news()
+    fn has_events(&mut self, inner: &mut MemoryStorage) -> bool {
+        !self.waiting.is_empty() || inner.has_events()
     }
 }
 
@@ -47,7 +47,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let open = Arc::new(Mutex::new(0));
-        let gate = Gate { jobs: VecDeque::new(), open: Arc::clone(&open) };
+        let gate = Gate { waiting: VecDeque::new(), open: Arc::clone(&open) };
         Self { server: Server::new(Settings::default(), Box::new(Double::new(gate))), open }
     }
 

@@ -5,7 +5,9 @@
 
 mod ambient;
 mod append_reader;
+mod call;
 mod connection;
+mod dispatch;
 mod envelope;
 mod errors;
 mod history_stream;
@@ -19,6 +21,7 @@ mod response;
 #[allow(clippy::module_inception)]
 mod server;
 mod service;
+mod splice;
 mod too_large;
 mod trace;
 mod write_set;
@@ -28,4 +31,5 @@ pub use connection::DeclaredType;
 pub use envelope::{EnvelopeFault, Incoming, Request};
 pub use methods::METHODS;
 pub use server::Server;
-pub use service::{Outlet, Settings, WireLimits};
+pub use service::{Settings, WireLimits};
+pub use splice::Outlet;

@@ -16,7 +16,7 @@ use crate::json::Scratch;
 use crate::log::SessionId;
 use crate::protocol::{Code, WireError};
 use crate::session::TakenBack;
-use crate::store::storage::Job;
+use crate::store::storage::Request;
 
 pub(super) fn bug() -> WireError {
     tracing::error!("a request met a bug and was answered INTERNAL");
@@ -60,31 +60,40 @@ impl Server {
         }
     }
 
-    /// Lets a request wait for a job and begins that.
-    pub(super) fn start(&mut self, waiting: Waiting, job: Job) {
+    /// Lets something wait for the store and begins that.
+    pub(super) fn start(&mut self, waiting: Waiting, request: Request) {
         let ticket = self.queue.wait(waiting);
         if let Some(service) = self.service.as_mut() {
             self.starting = Some(ticket);
-            service.storage.start(ticket, job);
+            service.storage.start(ticket, request);
             self.starting = None;
         }
     }
 
-    /// A line met a bug; `loading` is the session whose file was opened for it.
-    pub(super) fn line_broke(&mut self, line: &str, loading: Option<SessionId>) {
-        let Some(service) = self.service.as_mut() else { return };
-        survives(|| service.take_back());
-        if let Some(id) = loading.filter(|id| service.store.session(id.as_str()).is_err()) {
-            survives(|| service.abandon(id));
-        }
+    /// A line met a bug.
+    pub(super) fn line_broke(&mut self, line: &str) {
         // Reading the line may have been the bug: then nobody knows whose it is.
         let (id, names) = survives(|| whose(line)).unwrap_or_else(|| (Some("null".to_owned()), Vec::new()));
-        for name in &names {
+        self.broke(id.as_deref(), &names, None);
+    }
+
+    /// A call that has waited met a bug; `opens` is the session that was opened for it.
+    pub(super) fn call_broke(&mut self, id: &str, names: &[String], opens: Option<SessionId>) {
+        self.broke(Some(id), names, opens);
+    }
+
+    fn broke(&mut self, id: Option<&str>, names: &[String], opens: Option<SessionId>) {
+        let Some(service) = self.service.as_mut() else { return };
+        survives(|| service.take_back());
+        if let Some(id) = opens.filter(|id| service.store.session(id.as_str()).is_err()) {
+            survives(|| service.storage.discard(&id));
+        }
+        for name in names {
             survives(|| service.refold(name));
         }
         let error = bug();
         if let Some(id) = id {
-            self.refuse(&id, &error);
+            self.refuse(id, &error);
         }
     }
 
@@ -151,7 +160,7 @@ impl Service {
             }
             Some(TakenBack::Session(session)) => {
                 self.followers.remove(session.id());
-                self.abandon(session.id().clone());
+                self.storage.discard(session.id());
             }
             None => {}
         }
@@ -160,7 +169,7 @@ impl Service {
     /// Lets go of a live session whose log and memory may differ. What its log holds can be loaded.
     pub(super) fn lose(&mut self, id: &SessionId) {
         survives(|| drop(self.end(id.as_str())));
-        survives(|| self.abandon(id.clone()));
+        survives(|| self.storage.discard(id));
     }
 
     fn refold(&mut self, id: &str) {
@@ -179,7 +188,7 @@ mod tests {
     use crate::json::{Checks, Json, JsonStr};
     use crate::server::Settings;
     use crate::session::{Append, Candidate, Expect, Moment};
-    use crate::store::storage::{JobResult, Storage, StoreInfo, Ticket};
+    use crate::store::storage::{Event, Storage, StoreInfo, Ticket};
 
     /// A store that is written to and knows nothing.
     struct Nowhere;
@@ -188,13 +197,14 @@ mod tests {
         fn info(&self) -> StoreInfo {
             StoreInfo { kind: "jsonl", location: Some("nowhere".to_owned()), durable: true, shared: false }
         }
-        fn start(&mut self, _: Ticket, _: Job) {}
-        fn finished(&mut self) -> Option<(Ticket, JobResult)> {
+        fn start(&mut self, _: Ticket, _: Request) {}
+        fn poll(&mut self) -> Option<Event> {
             None
         }
-        fn has_news(&mut self) -> bool {
+        fn has_events(&mut self) -> bool {
             false
         }
+        fn discard(&mut self, _: &SessionId) {}
     }
 
     /// A server with a session `s`, whose making waits for no storage.
@@ -237,7 +247,7 @@ mod tests {
             panic!("a bug");
         });
         assert!(!whole);
-        server.line_broke(APPEND, None);
+        server.line_broke(APPEND);
     }
 
     #[test]

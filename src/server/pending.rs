@@ -1,16 +1,16 @@
-//! Requests that cannot be answered yet: for a job, or for another request of their session.
+//! What cannot be answered yet: it waits for the store, or for another request of its session.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
+use super::call::{Settle, Then};
 use super::order::{Order, Place};
 use super::server::Server;
-use super::service::Found;
 use crate::json::Json;
 use crate::log::{Offset, Seq, SessionId};
 use crate::protocol::{Code, WireError};
 use crate::session::Session;
-use crate::store::storage::Ticket;
+use crate::store::storage::{Released, Reply, Rescued, Ticket};
 
 /// A request's id, the same for every spelling of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ impl RequestId {
     }
 }
 
-/// What a failed job takes back.
+/// What a failed request takes back.
 #[derive(Debug)]
 pub(super) enum Undo {
     /// Nothing: what was committed stays so.
@@ -37,7 +37,7 @@ pub(super) enum Undo {
     Retract(SessionId, Offset),
 }
 
-/// Lines that wait for a job.
+/// Lines that wait for a request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lines {
     pub(super) text: String,
@@ -51,29 +51,45 @@ impl From<String> for Lines {
     }
 }
 
-/// A request that waits for a job.
-#[derive(Debug)]
+/// Whose call it is.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    /// The text of its id.
+    pub(super) id: Box<str>,
+    /// Its method.
+    pub(super) method: Box<str>,
+    /// The session ids that it names.
+    pub(super) names: Vec<String>,
+}
+
+impl Caller {
+    fn request_id(&self) -> RequestId {
+        RequestId::of(Json::from_verified(&self.id))
+    }
+}
+
+/// What waits for a request to the store.
 pub(super) enum Waiting {
-    /// It runs again with the job's result.
-    Rerun {
-        /// Its line.
-        line: Box<str>,
-        /// Its id, by which it can be cancelled.
-        id: RequestId,
-        /// The session ids that it names.
-        names: Vec<String>,
-        /// What it has learned of ids so far.
-        found: Vec<Found>,
-        /// The job takes effect whatever becomes of the request, which is not to be cancelled.
-        final_job: bool,
+    /// A call, which goes on with the answer.
+    Call {
+        /// Whose.
+        caller: Caller,
+        /// How.
+        then: Then<String>,
+        /// The session that the request opens, and nobody else closes.
+        opens: Option<SessionId>,
+        /// The request takes effect whatever becomes of the call, which is not to be cancelled.
+        is_final: bool,
     },
-    /// Its response is ready and goes out when the job is done.
+    /// Its response is ready and goes out when the request is done.
     Hold {
         /// The response and what goes out with it; a failure puts an error in the response's place.
         lines: Lines,
         /// The session ids that it names.
         names: Vec<String>,
-        /// What is taken back when the job fails.
+        /// Whether the request has succeeded.
+        settle: Settle,
+        /// What is taken back when it has not.
         undo: Undo,
     },
     /// The history that it asked for is being told.
@@ -83,12 +99,21 @@ pub(super) enum Waiting {
         /// The session ids that it names.
         names: Vec<String>,
     },
+    /// A session is given up that nobody asked to close.
+    Release {
+        /// Its id.
+        names: Vec<String>,
+        /// How.
+        reply: Reply<Released>,
+    },
     /// The end of the daemon: a session whose log another program took is stored anew.
-    Rescue(Box<Session>),
-    /// It was cancelled: nobody wants the result.
+    Rescue(Box<Session>, Reply<Rescued>),
+    /// It was cancelled: nobody wants the answer.
     Nobody {
         /// The session ids that it named.
         names: Vec<String>,
+        /// The session that its request opens.
+        opens: Option<SessionId>,
     },
 }
 
@@ -106,15 +131,15 @@ enum Spot {
     Told(Ticket),
     /// It waits for a busy session.
     Behind(Place),
-    /// It waits for a job.
-    Job(Ticket),
+    /// It waits for the store.
+    Call(Ticket),
 }
 
 /// A request that was taken back.
 #[derive(Debug)]
 pub(super) enum Cancelled {
-    /// It has done nothing; its line.
-    Line(Box<str>),
+    /// It has done nothing; the text of its id.
+    Undone(Box<str>),
     /// Its history is to be told no further.
     Told(Ticket),
 }
@@ -131,7 +156,7 @@ struct Untold {
 /// How much waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Waits {
-    /// Jobs that requests or answers wait for.
+    /// Requests to the store that calls or answers wait for.
     pub(super) jobs: u64,
     /// Requests behind busy sessions.
     pub(super) requests: u64,
@@ -140,7 +165,7 @@ pub(super) struct Waits {
 }
 
 /// What waits, and for what. A step costs what it concerns, however much waits beside it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Queue {
     last: Ticket,
     jobs: HashMap<Ticket, Waiting>,
@@ -218,12 +243,12 @@ impl Queue {
         }
     }
 
-    /// Lets a request wait for a job.
+    /// Lets something wait for the store.
     pub(super) fn wait(&mut self, waiting: Waiting) -> Ticket {
         self.last += 1;
         self.behind.begin(waiting.names());
         if let Some((id, spot)) = waiting.cancelled_by(self.last) {
-            self.ids.entry(id.clone()).or_default().insert(spot);
+            self.ids.entry(id).or_default().insert(spot);
         }
         if let Some(id) = waiting.untold() {
             self.untold.entry(id.clone()).or_default().holds += 1;
@@ -232,12 +257,12 @@ impl Queue {
         self.last
     }
 
-    /// The request that waited for a job; its sessions are free again, and may be named.
+    /// What waited for the store; its sessions are free again, and may be named.
     pub(super) fn done(&mut self, ticket: Ticket) -> Option<Waiting> {
         let waiting = self.jobs.remove(&ticket)?;
         self.behind.end(waiting.names());
         if let Some((id, spot)) = waiting.cancelled_by(ticket) {
-            self.forget(id, spot);
+            self.forget(&id, spot);
         }
         if let Some(id) = waiting.untold()
             && let Some(untold) = self.untold.get_mut(id)
@@ -291,16 +316,18 @@ impl Queue {
             }
             Spot::Behind(place) => {
                 let request = self.behind.remove(place)?;
-                Some(Cancelled::Line(self.left(place, request)))
+                let line = self.left(place, request);
+                let (request, _) = Json::parse(&line).ok()?;
+                Some(Cancelled::Undone(request.get("id")?.text().into()))
             }
-            spot @ Spot::Job(ticket) => {
+            spot @ Spot::Call(ticket) => {
                 self.forget(id, spot);
                 let waiting = self.jobs.get_mut(&ticket)?;
-                let names = waiting.names().to_vec();
-                match std::mem::replace(waiting, Waiting::Nobody { names }) {
-                    Waiting::Rerun { line, .. } => Some(Cancelled::Line(line)),
-                    _ => None,
-                }
+                let Waiting::Call { caller, opens, .. } = waiting else { return None };
+                let own = std::mem::take(&mut caller.id);
+                let (names, opens) = (std::mem::take(&mut caller.names), opens.take());
+                *waiting = Waiting::Nobody { names, opens };
+                Some(Cancelled::Undone(own))
             }
         }
     }
@@ -308,22 +335,23 @@ impl Queue {
 
 impl Waiting {
     /// The session ids that it names.
-    pub(super) fn names(&self) -> &[String] {
+    fn names(&self) -> &[String] {
         match self {
-            Self::Rerun { names, .. }
+            Self::Call { caller: Caller { names, .. }, .. }
             | Self::Hold { names, .. }
             | Self::Told { names, .. }
-            | Self::Nobody { names } => names,
-            Self::Rescue(_) => &[], // no request comes any more
+            | Self::Release { names, .. }
+            | Self::Nobody { names, .. } => names,
+            Self::Rescue(..) => &[], // no request comes any more
         }
     }
 
     /// The id that can cancel it, and where it is then.
-    fn cancelled_by(&self, ticket: Ticket) -> Option<(&RequestId, Spot)> {
+    fn cancelled_by(&self, ticket: Ticket) -> Option<(RequestId, Spot)> {
         match self {
-            Self::Rerun { id, final_job: false, .. } => Some((id, Spot::Job(ticket))),
-            Self::Told { id, .. } => Some((id, Spot::Told(ticket))),
-            Self::Rerun { .. } | Self::Hold { .. } | Self::Rescue(_) | Self::Nobody { .. } => None,
+            Self::Call { caller, is_final: false, .. } => Some((caller.request_id(), Spot::Call(ticket))),
+            Self::Told { id, .. } => Some((id.clone(), Spot::Told(ticket))),
+            _ => None,
         }
     }
 
@@ -348,10 +376,7 @@ impl Server {
                 }
                 streaming.id
             }
-            Some(Cancelled::Line(line)) => {
-                let own = Json::parse(&line).ok().and_then(|(request, _)| request.get("id"));
-                own.unwrap_or(id).text().into()
-            }
+            Some(Cancelled::Undone(own)) => own,
             None => return,
         };
         let cancelled = WireError::new(Code::RequestCancelled, "cancelled by the client");

@@ -1,8 +1,9 @@
-//! What a server does between two lines: finished jobs, turns to write, histories to stream, the end.
+//! What a server does between two lines: what the store says, turns to write, histories to stream, the end.
 
+use super::call::{Held, Settle};
 use super::panics::survives;
 use super::pending::{Lines, Undo, Waiting};
-use super::server::{From, Server};
+use super::server::{Origin, Server};
 use super::service::{Service, notify};
 use super::write_set::{Fate, Touched, refuse_lines};
 use crate::json::quote;
@@ -10,7 +11,7 @@ use crate::log::{Seq, SessionId};
 use crate::protocol::Notice;
 use crate::protocol::{Code, WireError};
 use crate::session::{Moment, Session};
-use crate::store::storage::{Job, JobResult, Rescued, Storage, Unreleased, Written};
+use crate::store::storage::{Event, Released, Request, Rescued, Storage, Ticket, Written, promise};
 use crate::store::{Outcome, StorageError};
 
 /// So much output is made of requests that have waited before the caller is asked to take it.
@@ -54,19 +55,15 @@ impl Server {
         self.unsaved
     }
 
-    /// A session that nobody asked to close was not stored whole. At the end, one whose log another program took is stored
-    /// anew (PROTOCOL 3.1, Rescue).
-    fn unreleased(&mut self, names: &[String], unreleased: Unreleased) {
-        match unreleased {
-            Unreleased { session: Some(session), error } if self.ending && error.is_taken() => {
+    /// A session that nobody asked to close was given up. At the end, one whose log another program took is stored anew
+    /// (PROTOCOL 3.1, Rescue).
+    fn released(&mut self, names: &[String], released: Result<Released, StorageError>) {
+        match released {
+            Ok(Released::Whole) => {}
+            Ok(Released::Short { session, error }) if self.ending && error.is_taken() => {
                 self.rescue_at_end(session, None);
             }
-            Unreleased { session: Some(session), error } => {
-                self.lost(session.id().as_str(), &error.into());
-            }
-            Unreleased { session: None, error } => {
-                self.lost(&names.join(", "), &error.into());
-            }
+            Ok(Released::Short { error, .. }) | Err(error) => self.lost(&names.join(", "), &error.into()),
         }
     }
 
@@ -79,25 +76,23 @@ impl Server {
 
     fn rescue_at_end(&mut self, mut session: Box<Session>, other: Option<SessionId>) {
         let publication = Box::new(session.as_mut().into());
-        self.start(Waiting::Rescue(session), Job::Rescue(publication, other));
+        let (promise, reply) = promise();
+        self.start(Waiting::Rescue(session, reply), Request::Rescue { publication, other, reply: promise });
     }
 
-    fn rescued_at_end(&mut self, session: Box<Session>, result: JobResult) {
+    fn rescued_at_end(&mut self, session: Box<Session>, result: Result<Rescued, StorageError>) {
         let Some(service) = self.service.as_mut() else { return };
         match result {
-            JobResult::Rescued(Ok(Rescued::Renamed(id))) => service.abandon(id),
-            JobResult::Rescued(Ok(_)) => service.abandon(session.id().clone()),
-            JobResult::Rescued(Err(StorageError::Exists { .. })) => {
+            Ok(Rescued::Renamed(id)) => service.storage.discard(&id),
+            Ok(_) => service.storage.discard(session.id()),
+            Err(StorageError::Exists { .. }) => {
                 let moment = &mut Moment::at(0, &mut service.settings.ids);
                 match service.store.mint(moment) {
                     Ok(other) => self.rescue_at_end(session, Some(other)),
                     Err(refusal) => self.lost(session.id().as_str(), &refusal.into()),
                 }
             }
-            JobResult::Rescued(Err(error)) => {
-                self.lost(session.id().as_str(), &error.into());
-            }
-            _ => self.lost(session.id().as_str(), &StorageError::Bug.into()),
+            Err(error) => self.lost(session.id().as_str(), &error.into()),
         }
     }
 
@@ -105,20 +100,23 @@ impl Server {
     pub(super) fn let_go(&mut self, id: &SessionId, announced: bool) {
         let Some(service) = self.service.as_mut() else { return };
         let session = if announced { service.end(id.as_str()) } else { service.forget(id.as_str()) };
-        if let Some(session) = session.filter(|session| !session.is_ephemeral()) {
+        if let Ok(session) = session
+            && !session.is_ephemeral()
+        {
             let names = vec![id.as_str().to_owned()];
-            self.start(Waiting::Nobody { names }, Job::Release(session));
+            let (promise, reply) = promise();
+            self.start(Waiting::Release { names, reply }, Request::Release { session, reply: promise });
         }
     }
 
-    /// Ends a turn: writes what requests have committed, and carries out what finished jobs allow.
+    /// Ends a turn: writes what requests have committed, and carries out what the store's answers allow.
     pub fn settle(&mut self) {
         self.write_turn();
         self.work();
         self.forget_time();
     }
 
-    /// Carries out what finished jobs allow.
+    /// Carries out what the store's answers allow.
     pub(super) fn work(&mut self) {
         if let Some(way) = self.service.as_mut().and_then(|service| service.outlet.as_mut()) {
             way.gone = 0;
@@ -128,11 +126,10 @@ impl Server {
         }
         loop {
             self.tell_durable();
-            if let Some((ticket, result)) = self.finished() {
-                self.tell_durable();
-                self.resume(ticket, result);
+            if let Some(event) = self.next_event() {
+                self.hear(event);
             } else if let Some(line) = if self.has_room() { self.queue.next_free() } else { None } {
-                self.take(&line, From::Behind);
+                self.take(&line, Origin::Behind);
             } else if self.service.as_ref().is_some_and(|service| !service.turn.is_empty()) {
                 self.write_turn();
             } else {
@@ -144,8 +141,8 @@ impl Server {
     /// Whether nothing is to be written, told or carried out. Storage hears its news here.
     fn has_settled(&mut self) -> bool {
         let is_written = self.service.as_mut().is_some_and(|service| {
-            let has_news = survives(|| service.storage.has_news()).unwrap_or(true);
-            !has_news && service.turn.is_empty()
+            let has_events = survives(|| service.storage.has_events()).unwrap_or(true);
+            !has_events && service.turn.is_empty()
         });
         is_written && self.queue.is_told() && self.is_idle()
     }
@@ -182,13 +179,12 @@ impl Server {
             let (Fate::Waits, Some(Touched { id, from })) = (fate, touched.get(slot)) else { continue };
             let lines = taken.waiting.get(slot);
             let begun = survives(|| {
-                let Some(job) = self.service.as_mut().and_then(|service| service.publication(id, None))
-                else {
-                    return;
-                };
+                let Some(service) = self.service.as_mut() else { return };
+                let Some(publication) = service.publication(id, None) else { return };
+                let Held { request, settle, .. } = Held::create(id.clone(), publication);
                 let names = vec![id.as_str().to_owned()];
                 let (lines, undo) = (lines.cloned().unwrap_or_default(), Undo::Retract(id.clone(), *from));
-                self.start(Waiting::Hold { lines, names, undo }, job);
+                self.start(Waiting::Hold { lines, names, settle, undo }, request);
             });
             if begun.is_none() {
                 self.beginning_broke(id, lines.map_or("", |lines| &lines.text));
@@ -197,8 +193,10 @@ impl Server {
         for (slot, lines) in taken.durable.into_list() {
             let Some(Touched { id, .. }) = touched.get(slot) else { continue };
             // Later requests of the session need not wait: only this answer does.
-            let waiting = Waiting::Hold { lines: lines.into(), names: Vec::new(), undo: Undo::Nothing };
-            if survives(|| self.start(waiting, Job::Sync(id.clone(), None))).is_none() {
+            let Held { request, settle, .. } = Held::sync(id.clone());
+            let (lines, names, undo) = (lines.into(), Vec::new(), Undo::Nothing);
+            let waiting = Waiting::Hold { lines, names, settle, undo };
+            if survives(|| self.start(waiting, request)).is_none() {
                 self.beginning_broke(id, "");
             }
         }
@@ -222,56 +220,52 @@ impl Server {
 
     fn tell_moves(&mut self) {
         let Some(service) = self.service.as_mut() else { return };
-        while let Some((id, seq)) = service.storage.durable_moved() {
-            self.queue.note_durable(id, seq);
-        }
         while let Some((id, seq)) = self.queue.next_durable() {
             service.durable(&id, seq);
         }
     }
 
-    pub(super) fn finished(&mut self) -> Option<(u64, JobResult)> {
+    fn next_event(&mut self) -> Option<Event> {
         let service = self.service.as_mut()?;
-        survives(|| service.storage.finished()).flatten()
+        survives(|| service.storage.poll()).flatten()
     }
 
-    pub(super) fn resume(&mut self, ticket: u64, result: JobResult) {
-        match self.queue.done(ticket) {
-            Some(Waiting::Rerun { line, found, .. }) => {
-                self.take(&line, From::Job(Box::new((result, found))))
-            }
-            Some(Waiting::Hold { lines, undo, .. }) => {
-                if !self.guarded(|server| server.end_hold(&lines, undo, result)) {
-                    self.answers_broke(&lines.text);
-                }
-            }
-            Some(Waiting::Rescue(session)) => {
-                self.unsaved |= !self.guarded(|server| server.rescued_at_end(session, result));
-            }
-            waiting @ (Some(Waiting::Told { .. } | Waiting::Nobody { .. }) | None) => match result {
-                JobResult::Released(Err(unreleased)) => {
-                    let names = waiting.as_ref().map_or(&[][..], Waiting::names);
-                    self.unsaved |= !self.guarded(|server| server.unreleased(names, *unreleased));
-                }
-                // A load that nobody waits for must not keep the session.
-                JobResult::Loaded(Ok(loaded)) => {
-                    if let Some(service) = self.service.as_mut() {
-                        survives(|| service.abandon(loaded.header.id));
-                    }
-                }
-                _ => {}
-            },
+    fn hear(&mut self, event: Event) {
+        match event {
+            Event::Done(ticket) => self.done(ticket),
+            Event::Durable { session, through } => self.queue.note_durable(session, through),
         }
     }
 
-    /// Lets lines go that have waited for a job, or refuses what they answer.
-    fn end_hold(&mut self, lines: &Lines, undo: Undo, result: JobResult) {
-        let error = match result {
-            JobResult::Kept(Err(error)) => error,
-            JobResult::Released(Err(unreleased)) => unreleased.error,
-            _ => return self.let_out(lines),
-        };
+    /// Goes on with what has waited for a request to the store.
+    fn done(&mut self, ticket: Ticket) {
+        match self.queue.done(ticket) {
+            Some(Waiting::Call { caller, then, opens, .. }) => self.go_on(&caller, then, opens),
+            Some(Waiting::Hold { lines, settle, undo, .. }) => {
+                if !self.guarded(|server| server.end_hold(&lines, undo, settle)) {
+                    self.answers_broke(&lines.text);
+                }
+            }
+            Some(Waiting::Release { names, reply }) => {
+                self.unsaved |= !self.guarded(|server| server.released(&names, reply.take()));
+            }
+            Some(Waiting::Rescue(session, reply)) => {
+                self.unsaved |= !self.guarded(|server| server.rescued_at_end(session, reply.take()));
+            }
+            // What nobody wants must not keep its session.
+            Some(Waiting::Nobody { opens: Some(id), .. }) => {
+                if let Some(service) = self.service.as_mut() {
+                    survives(|| service.storage.discard(&id));
+                }
+            }
+            Some(Waiting::Nobody { opens: None, .. } | Waiting::Told { .. }) | None => {}
+        }
+    }
+
+    /// Lets lines go that have waited for a request, or refuses what they answer.
+    fn end_hold(&mut self, lines: &Lines, undo: Undo, settle: Settle) {
         let Some(service) = self.service.as_mut() else { return };
+        let Err(error) = settle(service) else { return self.let_out(lines) };
         let error = match undo {
             Undo::Close(_) => error,
             Undo::Nothing | Undo::Retract(..) => error.of_live(),
@@ -284,7 +278,7 @@ impl Server {
             Undo::Nothing => {}
             Undo::Close(id) => {
                 drop(service.forget(id.as_str()));
-                service.abandon(id); // what has a file all the same can be loaded
+                service.storage.discard(&id); // what has a file all the same can be loaded
             }
             Undo::Retract(id, from) => service.retract(&id, from),
         }
@@ -316,7 +310,7 @@ impl Server {
 fn write(storage: &mut dyn Storage, session: &Session) -> Fate {
     match survives(|| storage.write(session)) {
         Some(Written::Done) => Fate::Kept,
-        Some(Written::Publish) => Fate::Waits,
+        Some(Written::Create) => Fate::Waits,
         Some(Written::Failed(error)) => Fate::Failed(error.into()),
         None => {
             tracing::error!("writing a session's log met a bug; its appends were answered INTERNAL");
@@ -335,11 +329,6 @@ impl Service {
             let params = format!("{{\"sessionId\":{},\"durableSeq\":{seq}}}", quote(id.as_str()));
             notify(&mut self.out, self.connection.prefix, Notice::Durable.method(), &params);
         }
-    }
-
-    /// Lets go of a session that was opened for nobody.
-    pub(super) fn abandon(&mut self, id: SessionId) {
-        self.storage.start(0, Job::Abandon(id));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The lines that answer a request.
 
-use super::service::{Apart, Place};
+use super::splice::{Place, Splice};
 use crate::json::escape_separators;
 use crate::protocol::WireError;
 
@@ -10,6 +10,11 @@ const TABLE_HEAD: &str = r#"{"jsonrpc":"2.0","id":0,"#;
 /// How a response that is no error goes on behind its id.
 pub(super) const RESULT: &str = "\"result\":{";
 
+/// A response as the method table would have made it, of a result that is JSON text.
+pub(super) fn as_table(result: &str) -> String {
+    format!("{TABLE_HEAD}\"result\":{result}}}")
+}
+
 /// Begins a response, up to its first member behind the id.
 pub(super) fn begin_response(out: &mut String, id: &str) {
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
@@ -18,18 +23,18 @@ pub(super) fn begin_response(out: &mut String, id: &str) {
 }
 
 /// Appends a response as the method table has made it, with the id's own text and what was kept apart of it.
-pub(super) fn write_response(out: &mut String, id: &str, response: &str, apart: Option<Apart>) {
+pub(super) fn write_response(out: &mut String, id: &str, response: &str, splice: Option<Splice>) {
     let rest = response.strip_prefix(TABLE_HEAD).unwrap_or("\"result\":null}");
-    match apart {
+    match splice {
         None => {
             begin_response(out, id);
             escape_separators(rest, out);
         }
-        Some(Apart::Begun(member)) => {
+        Some(Splice::Begun(member)) => {
             let held = rest.strip_prefix(RESULT).and_then(|rest| rest.strip_prefix(&*place_of(member)));
             escape_separators(held.unwrap_or("}}"), out);
         }
-        Some(Apart::Text { member, at, text }) => {
+        Some(Splice::Text { member, at, text }) => {
             let place = place_of(member);
             let parts = match at {
                 Place::First => rest.split_once(&*place),

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use jsonrpsee::types::ErrorObjectOwned;
+use serde::Serialize;
 
 use super::ambient::{Clock, IdSource};
+use super::call::{AfterCall, Answer, Call, CallError};
 use super::connection::Connection;
 use super::history_stream::begin_update;
-use super::pending::Waits;
+use super::splice::StreamSink;
 use super::write_set::Turn;
 use crate::acp::{Follower, Options, Replay, Updates};
 use crate::json::{escape_separators, quote};
@@ -18,10 +20,9 @@ use crate::protocol::params::InvariantsMode;
 use crate::protocol::results::{Face, HeaderResult, Opened, Repaired};
 use crate::protocol::{Code, WireError};
 use crate::protocol::{Dialect, Notice};
-use crate::session::{Invariants, Limits, Mended, Moment, Refusal, Session, Store};
+use crate::session::{Invariants, Limits, Mended, Moment, Session, Store};
 use crate::store::CanonicalPath;
-use crate::store::StorageError;
-use crate::store::storage::{Job, JobResult, Storage, StoredSummary};
+use crate::store::storage::{Request, Storage, StoredSummary};
 
 /// Bounds of the wire (PROTOCOL 6).
 #[derive(Clone, Copy, Debug)]
@@ -69,126 +70,8 @@ pub struct Settings {
     pub canonical: CanonicalPath,
 }
 
-/// Why a method has no result yet.
-#[derive(Debug)]
-pub(super) enum Stop {
-    /// It never will.
-    Error(WireError),
-    /// It runs again when the job that it began is done.
-    Wait,
-}
-
-impl<E: Into<WireError>> From<E> for Stop {
-    fn from(error: E) -> Self {
-        Self::Error(error.into())
-    }
-}
-
-/// A method's result.
-pub(super) type Answer<T> = Result<T, Stop>;
-
-/// What happens after a method has run.
-#[derive(Debug, Default)]
-pub(super) enum Next {
-    /// Its response goes out.
-    #[default]
-    Respond,
-    /// It runs again with the job's result.
-    Rerun(Job),
-    /// Its response goes out when the job is done; a failure closes that session again.
-    Hold(Job, Option<SessionId>),
-    /// Its response goes out when what it has committed is on stable storage.
-    Durable,
-    /// Its response goes out after the session's history; whether the call made the session live.
-    Replay {
-        /// The session.
-        id: SessionId,
-        /// It became live by this call.
-        opened: bool,
-    },
-}
-
-/// An id that storage was asked for, and what it has said of it by now.
-pub(super) type Found = (SessionId, Option<Result<Option<StoredSummary>, StorageError>>);
-
-/// One run of one request.
-#[derive(Debug, Default)]
-pub(super) struct Call {
-    /// The method's body was reached: its params fit.
-    pub(super) entered: bool,
-    /// The result of the job that the run before this one began.
-    pub(super) resumed: Option<JobResult>,
-    /// What this and earlier runs have learned of ids: [`Service::find_stored`].
-    pub(super) found: Vec<Found>,
-    /// What comes next.
-    pub(super) next: Next,
-    /// The slot of this turn with which the response stands or falls.
-    pub(super) slot: Option<usize>,
-    /// Lines that follow the response.
-    pub(super) after: String,
-    /// A member of the result that the response is to hold in the place of a `null`.
-    pub(super) apart: Option<Apart>,
-    /// What a response to this request begins with, up to its first member.
-    pub(super) head: String,
-    /// A part of the response has left by the outlet already.
-    pub(super) sent: bool,
-    /// What waited when `sessiond/status` came.
-    pub(super) waiting: Waits,
-}
-
-/// Takes the beginning of a line that is still being made, and leaves its buffer empty.
-pub type Outlet = Box<dyn FnMut(&mut String) + Send>;
-
-/// An outlet, and how much has left by it.
-pub(super) struct WayOut {
-    outlet: Outlet,
-    /// Bytes, since the output was last looked at.
-    pub(super) gone: usize,
-}
-
-impl WayOut {
-    pub(super) fn new(outlet: Outlet) -> Self {
-        Self { outlet, gone: 0 }
-    }
-
-    pub(super) fn take(&mut self, text: &mut String) {
-        self.gone += text.len();
-        (self.outlet)(text);
-    }
-}
-
-/// A member of a result that goes past the method table, which would read its text twice: a page of
-/// lines that this program has encoded or verified itself.
-#[derive(Debug)]
-pub(super) enum Apart {
-    /// Its place is the first or the last of that name in the result.
-    Text {
-        /// Its name.
-        member: &'static str,
-        /// Which: what stands on the other side may hold JSON of a client, and such a name with it.
-        at: Place,
-        /// Its value as one compact line of JSON.
-        text: String,
-    },
-    /// The result's first member: the response stands in the output up to its end, and goes on from there.
-    Begun(&'static str),
-}
-
-/// Which of several places with one name.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub(super) enum Place {
-    First,
-    Last,
-}
-
-impl Call {
-    /// Keeps a member of the result apart, and gives what stands in its place.
-    pub(super) fn keep_apart(&mut self, member: &'static str, at: Place, text: String) -> RawJson {
-        self.apart = Some(Apart::Text { member, at, text });
-        RawJson::default()
-    }
-}
+/// Goes on with an id that is free.
+pub(super) type WithId<T> = Box<dyn FnOnce(&mut Service, SessionId) -> Answer<T> + Send>;
 
 /// Everything that the methods work on.
 pub struct Service {
@@ -202,7 +85,7 @@ pub struct Service {
     /// Lines that are ready for the client, each with its end.
     pub(super) out: String,
     /// Where the beginning of a long line may go before its end is made.
-    pub(super) outlet: Option<WayOut>,
+    pub(super) outlet: Option<StreamSink>,
     /// Bytes of output that the client has not made room for.
     pub(super) unread: Option<Box<dyn Fn() -> usize + Send>>,
     /// Who follows the sessions with ACP updates (`liveUpdates`).
@@ -232,50 +115,30 @@ impl Service {
         }
     }
 
-    /// The result of a job: now if an earlier run began it, else this run ends here.
-    pub(super) fn wait_for(&mut self, job: impl FnOnce() -> Job) -> Answer<JobResult> {
-        match self.call.resumed.take() {
-            Some(result) => Ok(result),
-            None => {
-                self.call.next = Next::Rerun(job());
-                Err(Stop::Wait)
-            }
-        }
+    /// Whether a session of that id is stored, to go on with.
+    pub(super) fn find_stored<T>(
+        id: SessionId,
+        facts: bool,
+        then: impl FnOnce(&mut Self, Option<StoredSummary>) -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
+        let ask = |reply| Request::Find { id, facts, reply };
+        Err(CallError::need(ask, |service, found| then(service, found?)))
     }
 
-    /// Whether a session of that id is stored. A request that asks for several ids runs once more for each.
-    pub(super) fn find_stored(&mut self, id: &SessionId, facts: bool) -> Answer<Option<StoredSummary>> {
-        let of_find = |result: &mut JobResult| matches!(result, JobResult::Found(_));
-        if let Some((_, asked)) = self.call.found.iter_mut().find(|(_, known)| known.is_none())
-            && let Some(JobResult::Found(found)) = self.call.resumed.take_if(of_find)
-        {
-            *asked = Some(found);
-        }
-        if let Some((_, Some(known))) = self.call.found.iter().find(|(known, _)| known == id) {
-            return Ok(known.clone()?);
-        }
-        self.call.found.push((id.clone(), None));
-        self.wait_for(|| Job::Find(id.clone(), facts))?;
-        let error = "storage gave another result than was asked for; report this";
-        Err(WireError::new(Code::Internal, error).into())
-    }
-
-    /// An id for a new session that no other has. Counted ones begin anew with each daemon, so storage is asked for
-    /// them; random ones are unique by themselves.
-    pub(super) fn mint(&mut self) -> Answer<SessionId> {
+    /// An id for a new session that no other has, to go on with. Counted ones begin anew with each daemon, so storage is
+    /// asked for them; random ones are unique by themselves.
+    pub(super) fn mint<T: 'static>(&mut self, then: WithId<T>) -> Answer<T> {
+        let id = self.store.mint(&mut Moment::at(0, &mut self.settings.ids))?;
         if !self.settings.ids.is_fixed() {
-            return Ok(self.store.mint(&mut Moment::at(0, &mut self.settings.ids))?);
+            return then(self, id);
         }
-        loop {
-            // The run before this one may have asked for one, or have found it free.
-            let id = match self.call.found.last() {
-                Some((id, None | Some(Ok(None)))) if self.store.session(id.as_str()).is_err() => id.clone(),
-                _ => self.store.mint(&mut Moment::at(0, &mut self.settings.ids))?,
-            };
-            if self.find_stored(&id, false)?.is_none() {
-                return Ok(id);
+        Self::find_stored(id.clone(), false, move |service, found| {
+            // Meanwhile another request may have taken it.
+            match found.is_none() && service.store.session(id.as_str()).is_err() {
+                true => then(service, id),
+                false => service.mint(then),
             }
-        }
+        })
     }
 
     /// The mode that was asked for, or the daemon's own.
@@ -483,22 +346,21 @@ impl Slot {
     }
 
     /// Runs a method's body.
-    pub(super) fn run<T>(&self, body: impl FnOnce(&mut Service) -> Answer<T>) -> Result<T, ErrorObjectOwned> {
+    pub(super) fn run<T: Serialize + 'static>(
+        &self,
+        body: impl FnOnce(&mut Service) -> Answer<T>,
+    ) -> Result<T, ErrorObjectOwned> {
         let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(service) = guard.as_mut() else {
             return Err(WireError::new(Code::Internal, "the service is not there; report this").into());
         };
         service.call.entered = true;
-        body(service).map_err(|stop| match stop {
-            Stop::Error(error) => error.into(),
-            // Never sent: the request runs again.
-            Stop::Wait => WireError::new(Code::Internal, "waiting").into(),
+        body(service).map_err(|error| match error.into_text() {
+            CallError::Error(error) => error.into(),
+            CallError::Need(need) => {
+                service.call.next = AfterCall::Need(*need);
+                WireError::new(Code::Internal, "waiting").into() // nobody is told: the call goes on later
+            }
         })
-    }
-}
-
-impl From<&Refusal> for Stop {
-    fn from(refusal: &Refusal) -> Self {
-        Self::Error(refusal.clone().into())
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use super::StorageError;
 use super::storage::Status;
 use super::storage::{
-    Inspected, Job, JobResult, ListFacts, ListPage, Listed, Loaded, Rescued, Storage, StoreInfo, StoredInfo,
-    StoredSummary, Ticket,
+    Event, Inspected, ListFacts, ListPage, Listed, Loaded, Released, Request, Rescued, Storage, StoreInfo,
+    StoredInfo, StoredSummary, Ticket,
 };
 use crate::log::{Header, Offset, SessionId, active_at, active_until};
 use crate::session::{History, Mended, Recency, Rules, Standing};
@@ -31,7 +31,7 @@ pub struct MemoryStorage {
     kept: HashMap<SessionId, Kept>,
     /// Those of them that are not live again.
     resting: Recency,
-    finished: VecDeque<(Ticket, JobResult)>,
+    events: VecDeque<Event>,
 }
 
 impl MemoryStorage {
@@ -105,51 +105,52 @@ impl Storage for MemoryStorage {
         StoreInfo { kind: "memory", location: None, durable: false, shared: false }
     }
 
-    fn start(&mut self, ticket: Ticket, job: Job) {
-        let result = match job {
-            Job::Find(id, _) => JobResult::Found(Ok(self.find(&id))),
-            Job::Load { id, vocabulary, limits } => {
-                JobResult::Loaded(self.load(id, Rules { vocabulary: &vocabulary, limits: &limits }))
+    fn start(&mut self, ticket: Ticket, request: Request) {
+        match request {
+            Request::Find { id, reply, .. } => reply.keep(Ok(self.find(&id))),
+            Request::Load { id, rules, reply } => {
+                let rules = Rules { vocabulary: &rules.vocabulary, limits: &rules.limits };
+                reply.keep(self.load(id, rules));
             }
-            Job::Inspect { id, .. } => JobResult::Inspected(self.inspect(id)),
-            Job::List { place, page, .. } => {
+            Request::Inspect { id, reply, .. } => reply.keep(self.inspect(id)),
+            Request::List { place, page, reply, .. } => {
                 let sessions = self.list(&page, place.is_some());
-                JobResult::Listed(Ok(Listed::new(sessions, place, &page, |_| None)))
+                reply.keep(Ok(Listed::new(sessions, place, &page, |_| None)));
             }
-            Job::LookUp(mut place) => {
+            Request::LookUp { mut place, reply } => {
                 place.look_up();
-                JobResult::LookedUp(place)
+                reply.keep(Ok(place));
             }
-            Job::Publish(..) | Job::Sync(..) => JobResult::Kept(Ok(None)),
-            Job::Abandon(id) => {
-                if let Some(kept) = self.kept.get(&id) {
-                    self.resting.insert(kept.standing(), &id);
-                }
-                JobResult::Kept(Ok(None))
-            }
-            Job::Release(session) => {
+            Request::Create { reply, .. } | Request::Sync { reply, .. } => reply.keep(Ok(None)),
+            Request::Release { session, reply } => {
                 let (header, inherited, history) = session.into_parts();
                 let (id, kept) = (header.id.clone(), Kept { header, inherited, history });
                 self.resting.insert(kept.standing(), &id);
                 self.kept.insert(id, kept);
-                JobResult::Released(Ok(()))
+                reply.keep(Ok(Released::Whole));
             }
-            Job::Rescue(..) => JobResult::Rescued(Ok(Rescued::Sound)),
-            Job::Delete(id) => {
+            Request::Rescue { reply, .. } => reply.keep(Ok(Rescued::Sound)),
+            Request::Delete { id, reply } => {
                 if let Some(kept) = self.kept.remove(&id) {
                     self.resting.remove(kept.standing(), &id);
                 }
-                JobResult::Deleted(Ok(()))
+                reply.keep(Ok(()));
             }
-        };
-        self.finished.push_back((ticket, result));
+        }
+        self.events.push_back(Event::Done(ticket));
     }
 
-    fn finished(&mut self) -> Option<(Ticket, JobResult)> {
-        self.finished.pop_front()
+    fn discard(&mut self, id: &SessionId) {
+        if let Some(kept) = self.kept.get(id) {
+            self.resting.insert(kept.standing(), id);
+        }
     }
 
-    fn has_news(&mut self) -> bool {
-        !self.finished.is_empty()
+    fn poll(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn has_events(&mut self) -> bool {
+        !self.events.is_empty()
     }
 }

@@ -1,6 +1,6 @@
 //! Where sessions are kept: the seam between the server and a store, and the engines behind it.
 //!
-//! [`storage`] says what the server asks of a store and what a store answers, `error` why a store cannot, `info` what a
+//! [`storage`] says what an engine does, `request` what it is asked and answers, `error` why a store cannot, `info` what a
 //! store is and who owns a session;
 //! `memory` and [`jsonl`] are the engines, `url` tells which of them a `--store` names. `loader` folds what a
 //! store reads into a history; [`check`] verifies and repairs stored logs; `working_directory` tells which working
@@ -12,6 +12,7 @@ mod info;
 pub mod jsonl;
 mod loader;
 mod memory;
+mod request;
 mod root;
 pub mod storage;
 mod url;

@@ -4,40 +4,55 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::log::{ForeignTypes, Header, Offset, Seq, SessionId, active_at};
-use crate::session::{History, Limits, Mended, Session, Vocabulary};
+use crate::session::{History, Session};
 
 use super::SamePlace;
+pub use super::request::{
+    Inspected, LoadRules, Loaded, Promise, Publication, Released, Reply, Request, Rescued, StoredSummary,
+    TornTail, promise,
+};
 pub use super::{DaemonId, Detail, Loss, Outcome, StorageError, StoreInfo};
 pub use crate::disk::catalog::list::Status;
 
-/// Names one job; given by the caller.
+/// Names one request; given by the caller, never 0.
 pub type Ticket = u64;
 
-/// Tells the caller of a store that [`Storage::finished`] may have something; called on any thread.
+/// Tells the caller of a store that [`Storage::poll`] may have something; called on any thread.
 pub type Wake = std::sync::Arc<dyn Fn() + Send + Sync>;
 
-/// The end of a log, from its first record on that is damaged or torn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TornTail {
-    /// Where it begins, in bytes.
-    pub offset: u64,
-    /// How long it is, in bytes.
-    pub bytes: u64,
-    /// Events in its whole records.
-    pub events: u64,
+/// What a store has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A request is done: its [`Reply`] can be taken.
+    Done(Ticket),
+    /// More of a session is on stable storage: all up to that event.
+    Durable {
+        /// The session.
+        session: SessionId,
+        /// Its last durable event.
+        through: Seq,
+    },
 }
 
-/// Where sessions are kept when they are not live. What has no stable storage has nothing to say of it, as the methods
-/// do by themselves.
+/// Where sessions are kept when they are not live.
 pub trait Storage {
     /// What it is.
     fn info(&self) -> StoreInfo;
 
-    /// Begins a job; [`Self::finished`] gives its result. Jobs that need no waiting finish at once.
-    fn start(&mut self, ticket: Ticket, job: Job);
+    /// Begins a request; an [`Event::Done`] says when it is answered. What needs no waiting is done at once.
+    fn start(&mut self, ticket: Ticket, request: Request);
 
-    /// A finished job, if there is one.
-    fn finished(&mut self) -> Option<(Ticket, JobResult)>;
+    /// The next event, if there is one. What others have told since the last look is heard: this must be asked again and
+    /// again, or nothing goes on.
+    fn poll(&mut self) -> Option<Event>;
+
+    /// Whether [`Self::poll`] has something to say; it is heard as there.
+    fn has_events(&mut self) -> bool;
+
+    /// Whether nothing is under way, group commits included.
+    fn is_quiet(&self) -> bool {
+        true
+    }
 
     /// Hands the unwritten events of a live session to the operating system.
     fn write(&mut self, session: &Session) -> Written {
@@ -45,25 +60,14 @@ pub trait Storage {
         Written::Done
     }
 
-    /// A session whose durable watermark has moved, and how far; each move is told once.
-    fn durable_moved(&mut self) -> Option<(SessionId, Seq)> {
-        None
-    }
+    /// Gives up a session that was opened and did not become live, or whose log and memory may differ.
+    fn discard(&mut self, id: &SessionId);
 
     /// Whether the log of a live session is as this process left it, as far as can be told without waiting: what an
     /// answer of events that had been there before promises.
     fn check(&self, id: &SessionId) -> Result<(), StorageError> {
         let _ = id;
         Ok(())
-    }
-
-    /// Whether [`Self::finished`] or [`Self::durable_moved`] may have something to say. What others have told since the
-    /// last look is heard: this must be asked again and again, or nothing goes on.
-    fn has_news(&mut self) -> bool;
-
-    /// Whether nothing is under way, group commits included.
-    fn is_quiet(&self) -> bool {
-        true
     }
 
     /// The last event of a live session that is on stable storage.
@@ -84,196 +88,10 @@ pub trait Storage {
 pub enum Written {
     /// The operating system has it.
     Done,
-    /// The session's file is being published: the answers wait for that job.
-    Publish,
+    /// The session's file is to be created or mended first: the answers wait for that.
+    Create,
     /// Nothing of it was kept.
     Failed(StorageError),
-}
-
-/// Work that may wait for the disk.
-#[derive(Debug)]
-pub enum Job {
-    /// Is a session of that id stored? With true: what is known of it, too, which may cost a reading.
-    Find(SessionId, bool),
-    /// Read a session to make it live; this process owns it from then on.
-    Load {
-        /// The session.
-        id: SessionId,
-        /// The types it may hold.
-        vocabulary: Vocabulary,
-        /// The limits its events must keep.
-        limits: Limits,
-    },
-    /// Read a session as it lies there.
-    Inspect {
-        /// The session.
-        id: SessionId,
-        /// The types it may hold.
-        vocabulary: Vocabulary,
-        /// The limits its events must keep.
-        limits: Limits,
-    },
-    /// All stored sessions; those that hold other types than these are unsupported. With a place: which of their
-    /// working directories are that one, too.
-    List {
-        /// The types that this process knows.
-        vocabulary: Vocabulary,
-        /// The place that is asked for.
-        place: Option<Box<SamePlace>>,
-        /// What is asked for: what is certainly not on that page is left out.
-        page: ListPage,
-    },
-    /// Which of the directories that were asked for are that place.
-    LookUp(Box<SamePlace>),
-    /// Make the file of a session that has events before its first write, or at its first write.
-    Publish(SessionId, Box<Publication>),
-    /// Make everything written durable. With facts of all that is written: leave them beside the log for cheap lists,
-    /// once it is durable.
-    Sync(SessionId, Option<Box<ListFacts>>),
-    /// Let a session go that is no longer live: flushed, unlocked.
-    Release(Box<Session>),
-    /// Store a session anew with all that it holds, if its file is not what this process left there: under its own id,
-    /// or if that is taken under the other one; without another one that is [`StorageError::Exists`].
-    Rescue(Box<Publication>, Option<SessionId>),
-    /// Remove a session, live here or not.
-    Delete(SessionId),
-    /// Let a loaded session go that did not become live.
-    Abandon(SessionId),
-}
-
-impl Job {
-    /// The session that the job makes or changes.
-    pub fn session(&self) -> Option<&SessionId> {
-        match self {
-            Self::Publish(id, _) | Self::Sync(id, _) | Self::Delete(id) | Self::Abandon(id) => Some(id),
-            Self::Release(session) => Some(session.id()),
-            Self::Rescue(publication, _) => Some(&publication.header.id),
-            Self::Find(..)
-            | Self::Load { .. }
-            | Self::Inspect { .. }
-            | Self::List { .. }
-            | Self::LookUp(_) => None,
-        }
-    }
-
-    /// Whether its end changes which sessions there are: a request that has begun it can no longer be cancelled.
-    pub fn is_final(&self) -> bool {
-        matches!(self, Self::Rescue(..) | Self::Delete(_))
-    }
-}
-
-/// What a new file begins with.
-#[derive(Debug)]
-pub struct Publication {
-    /// The header.
-    pub header: Header,
-    /// Events that came from the parent.
-    pub inherited: Offset,
-    /// The parent whose file may hold the inherited bytes.
-    pub parent: Option<SessionId>,
-    /// A log that shares the session's events so far.
-    pub log: crate::log::Log,
-    /// To be left beside the log for cheap lists: what this log's facts are.
-    pub summary: Option<Box<ListFacts>>,
-}
-
-impl From<&mut Session> for Publication {
-    /// All that a session holds.
-    fn from(session: &mut Session) -> Self {
-        Self {
-            header: session.header().clone(),
-            inherited: session.inherited_event_count(),
-            parent: None,
-            log: session.share_log(),
-            summary: None,
-        }
-    }
-}
-
-/// What came of a job.
-#[derive(Debug)]
-pub enum JobResult {
-    /// [`Job::Find`].
-    Found(Result<Option<StoredSummary>, StorageError>),
-    /// [`Job::Load`].
-    Loaded(Result<Box<Loaded>, StorageError>),
-    /// [`Job::Inspect`].
-    Inspected(Result<Box<Inspected>, StorageError>),
-    /// [`Job::List`].
-    Listed(Result<Listed, StorageError>),
-    /// [`Job::LookUp`].
-    LookedUp(Box<SamePlace>),
-    /// [`Job::Publish`], [`Job::Sync`]: the last durable event.
-    Kept(Result<Option<Seq>, StorageError>),
-    /// [`Job::Release`].
-    Released(Result<(), Box<Unreleased>>),
-    /// [`Job::Rescue`].
-    Rescued(Result<Rescued, StorageError>),
-    /// [`Job::Delete`].
-    Deleted(Result<(), StorageError>),
-}
-
-/// A session that could not be let go of with all that it holds stored. Its file is let go of all the same.
-#[derive(Debug)]
-pub struct Unreleased {
-    /// The session, unless a bug has cost it.
-    pub session: Option<Box<Session>>,
-    /// Why.
-    pub error: StorageError,
-}
-
-/// How a live session is stored after [`Job::Rescue`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rescued {
-    /// As before: nothing was wrong with its file.
-    Sound,
-    /// Anew, under its own id.
-    Anew,
-    /// Anew, under the other id.
-    Renamed(SessionId),
-}
-
-/// What is known of a stored session at a glance.
-#[derive(Clone, Debug, Default)]
-pub struct StoredSummary {
-    /// Its parent.
-    pub parent_session: Option<String>,
-    /// Events that came from the parent.
-    pub inherited: Offset,
-    /// Its length, where known without reading the log.
-    pub next_seq: Offset,
-}
-
-/// A stored session, read and repaired in memory.
-#[derive(Debug)]
-pub struct Loaded {
-    /// Its header.
-    pub header: Header,
-    /// Events that came from the parent.
-    pub inherited: Offset,
-    /// Its events, closers included.
-    pub history: History,
-    /// What had to be mended, if anything had.
-    pub mended: Option<Mended>,
-}
-
-/// A stored session as it lies there.
-#[derive(Debug)]
-pub struct Inspected {
-    /// Its header.
-    pub header: Header,
-    /// Events that came from the parent.
-    pub inherited: Offset,
-    /// The readable events, without closers.
-    pub log: crate::log::Log,
-    /// The events with which a load would close an open turn, as lines.
-    pub closers: Vec<String>,
-    /// What a load would cut.
-    pub torn_tail: Option<TornTail>,
-    /// What is wrong with it.
-    pub problems: Vec<String>,
-    /// Its owner, when that is another process.
-    pub locked_by: Option<DaemonId>,
 }
 
 /// The row behind which a page of a list begins.

@@ -14,7 +14,7 @@ use sessiond::server::{Server, Settings};
 use sessiond::session::Session;
 use sessiond::store::CanonicalPath;
 use sessiond::store::MemoryStorage;
-use sessiond::store::storage::{Job, JobResult, Storage, StoreInfo, Ticket, Written};
+use sessiond::store::storage::{Event, Request, Storage, StoreInfo, Ticket, Written};
 
 use super::kit::{Says, Store, note, to, turn};
 use crate::storage_support::{Differs, Double};
@@ -26,8 +26,7 @@ struct Trap {
     durable: AtomicBool,
     write: AtomicBool,
     start: AtomicBool,
-    moved: AtomicBool,
-    finished: AtomicBool,
+    poll: AtomicBool,
     /// Writes wait for their file, whose making then panics.
     publish: AtomicBool,
 }
@@ -45,33 +44,27 @@ impl Differs for Trapped {
         StoreInfo { kind: "jsonl", location: Some("nowhere".to_owned()), durable: true, shared: false }
     }
 
-    fn start(&mut self, inner: &mut MemoryStorage, ticket: Ticket, job: Job) {
+    fn start(&mut self, inner: &mut MemoryStorage, ticket: Ticket, request: Request) {
         spring(&self.0.start);
-        inner.start(ticket, job);
+        inner.start(ticket, request);
     }
 
-    fn finished(&mut self, inner: &mut MemoryStorage) -> Option<(Ticket, JobResult)> {
-        spring(&self.0.finished);
-        inner.finished()
+    fn poll(&mut self, inner: &mut MemoryStorage) -> Option<Event> {
+        spring(&self.0.poll);
+        inner.poll()
     }
 
     fn write(&mut self, inner: &mut MemoryStorage, session: &Session) -> Written {
         spring(&self.0.write);
         if self.0.publish.swap(false, Ordering::Relaxed) {
             self.0.start.store(true, Ordering::Relaxed);
-            return Written::Publish;
+            return Written::Create;
         }
         inner.write(session)
     }
 
-    fn durable_moved(&mut self, inner: &mut MemoryStorage) -> Option<(SessionId, Seq)> {
-        spring(&self.0.moved);
-        inner.durable_moved()
-    }
-
-    fn has_news(&mut self, inner: &mut MemoryStorage) -> bool {
-        let traps = [&self.0.moved, &self.0.finished];
-        inner.has_news() || traps.iter().any(|trap| trap.load(Ordering::Relaxed))
+    fn has_events(&mut self, inner: &mut MemoryStorage) -> bool {
+        inner.has_events() || self.0.poll.load(Ordering::Relaxed)
     }
 
     fn durable(&self, inner: &MemoryStorage, id: &SessionId) -> Option<Seq> {
@@ -224,9 +217,8 @@ fn a_panic_in_a_write_takes_back_what_it_carried() {
 #[test]
 fn a_panic_between_requests_ends_nothing() {
     type Pick = fn(&Trap) -> &AtomicBool;
-    let traps: [(&str, Pick, bool); 4] = [
-        ("durable_moved", |trap| &trap.moved, false),
-        ("finished", |trap| &trap.finished, false),
+    let traps: [(&str, Pick, bool); 3] = [
+        ("poll", |trap| &trap.poll, false),
         ("a sync", |trap| &trap.start, true),
         ("a publication", |trap| &trap.publish, true),
     ];

@@ -4,7 +4,7 @@
 use sessiond::log::{Seq, SessionId};
 use sessiond::session::Session;
 use sessiond::store::MemoryStorage;
-use sessiond::store::storage::{Job, JobResult, Storage, StoreInfo, Ticket, Written};
+use sessiond::store::storage::{Event, Request, Storage, StoreInfo, Ticket, Written};
 
 /// Where a double differs from the store in memory.
 pub trait Differs {
@@ -12,24 +12,20 @@ pub trait Differs {
         inner.info()
     }
 
-    fn start(&mut self, inner: &mut MemoryStorage, ticket: Ticket, job: Job) {
-        inner.start(ticket, job);
+    fn start(&mut self, inner: &mut MemoryStorage, ticket: Ticket, request: Request) {
+        inner.start(ticket, request);
     }
 
-    fn finished(&mut self, inner: &mut MemoryStorage) -> Option<(Ticket, JobResult)> {
-        inner.finished()
+    fn poll(&mut self, inner: &mut MemoryStorage) -> Option<Event> {
+        inner.poll()
     }
 
     fn write(&mut self, inner: &mut MemoryStorage, session: &Session) -> Written {
         inner.write(session)
     }
 
-    fn durable_moved(&mut self, inner: &mut MemoryStorage) -> Option<(SessionId, Seq)> {
-        inner.durable_moved()
-    }
-
-    fn has_news(&mut self, inner: &mut MemoryStorage) -> bool {
-        inner.has_news()
+    fn has_events(&mut self, inner: &mut MemoryStorage) -> bool {
+        inner.has_events()
     }
 
     fn durable(&self, inner: &MemoryStorage, id: &SessionId) -> Option<Seq> {
@@ -54,27 +50,27 @@ impl<D: Differs> Storage for Double<D> {
         self.differs.info(&self.inner)
     }
 
-    fn start(&mut self, ticket: Ticket, job: Job) {
-        self.differs.start(&mut self.inner, ticket, job);
+    fn start(&mut self, ticket: Ticket, request: Request) {
+        self.differs.start(&mut self.inner, ticket, request);
     }
 
-    fn finished(&mut self) -> Option<(Ticket, JobResult)> {
-        self.differs.finished(&mut self.inner)
+    fn poll(&mut self) -> Option<Event> {
+        self.differs.poll(&mut self.inner)
     }
 
     fn write(&mut self, session: &Session) -> Written {
         self.differs.write(&mut self.inner, session)
     }
 
-    fn durable_moved(&mut self) -> Option<(SessionId, Seq)> {
-        self.differs.durable_moved(&mut self.inner)
-    }
-
-    fn has_news(&mut self) -> bool {
-        self.differs.has_news(&mut self.inner)
+    fn has_events(&mut self) -> bool {
+        self.differs.has_events(&mut self.inner)
     }
 
     fn durable(&self, id: &SessionId) -> Option<Seq> {
         self.differs.durable(&self.inner, id)
+    }
+
+    fn discard(&mut self, id: &SessionId) {
+        self.inner.discard(id);
     }
 }

@@ -10,7 +10,7 @@ use sessiond::log::{Seq, SessionId};
 use sessiond::server::{Server, Settings};
 use sessiond::session::{Limits, Session};
 use sessiond::store::MemoryStorage;
-use sessiond::store::storage::{Job, JobResult, Storage, StoreInfo, Ticket, Written};
+use sessiond::store::storage::{Event, Request, Storage, StoreInfo, Ticket, Written};
 
 use super::Meter;
 use crate::storage_support::{Differs, Double};
@@ -18,10 +18,10 @@ use crate::storage_support::{Differs, Double};
 /// A store that promises what it keeps. Its jobs wait until they are let go.
 #[derive(Default)]
 struct Slow {
-    jobs: VecDeque<(Ticket, Job)>,
+    waiting: VecDeque<(Ticket, Request)>,
     open: Arc<AtomicUsize>,
     published: HashSet<SessionId>,
-    moved: VecDeque<(SessionId, Seq)>,
+    events: VecDeque<Event>,
     length: Arc<Mutex<BTreeMap<SessionId, Seq>>>,
 }
 
@@ -30,45 +30,43 @@ impl Differs for Slow {
         StoreInfo { kind: "jsonl", location: Some("nowhere".to_owned()), durable: true, shared: false }
     }
 
-    fn start(&mut self, _: &mut MemoryStorage, ticket: Ticket, job: Job) {
-        self.jobs.push_back((ticket, job));
+    fn start(&mut self, _: &mut MemoryStorage, ticket: Ticket, request: Request) {
+        self.waiting.push_back((ticket, request));
     }
 
-    fn finished(&mut self, inner: &mut MemoryStorage) -> Option<(Ticket, JobResult)> {
+    fn poll(&mut self, inner: &mut MemoryStorage) -> Option<Event> {
         if self.open.load(Ordering::Relaxed) > 0
-            && let Some((ticket, job)) = self.jobs.pop_front()
+            && let Some((ticket, request)) = self.waiting.pop_front()
         {
             self.open.fetch_sub(1, Ordering::Relaxed);
-            match &job {
-                Job::Publish(id, publication) => {
+            let durable = match &request {
+                Request::Create { id, publication, .. } => {
                     self.published.insert(id.clone());
-                    self.moved.extend(publication.log.len().last().map(|seq| (id.clone(), seq)));
+                    publication.log.len().last().map(|through| (id, through))
                 }
-                Job::Sync(id, _) => {
+                Request::Sync { id, .. } => {
                     let length = self.length.lock().unwrap();
-                    self.moved.extend(length.get(id).map(|seq| (id.clone(), *seq)));
+                    length.get(id).map(|through| (id, *through))
                 }
-                _ => {}
-            }
-            inner.start(ticket, job);
+                _ => None,
+            };
+            let event = |(id, through): (&SessionId, Seq)| Event::Durable { session: id.clone(), through };
+            self.events.extend(durable.map(event));
+            inner.start(ticket, request);
         }
-        inner.finished()
+        self.events.pop_front().or_else(|| inner.poll())
     }
 
     fn write(&mut self, _: &mut MemoryStorage, session: &Session) -> Written {
         if let Some(seq) = session.next_seq().last() {
             self.length.lock().unwrap().insert(session.id().clone(), seq);
         }
-        if self.published.contains(session.id()) { Written::Done } else { Written::Publish }
+        if self.published.contains(session.id()) { Written::Done } else { Written::Create }
     }
 
-    fn durable_moved(&mut self, _: &mut MemoryStorage) -> Option<(SessionId, Seq)> {
-        self.moved.pop_front()
-    }
-
-    fn has_news(&mut self, inner: &mut MemoryStorage) -> bool {
-        let goes_on = self.open.load(Ordering::Relaxed) > 0 && !self.jobs.is_empty();
-        goes_on || inner.has_news() || !self.moved.is_empty()
+    fn has_events(&mut self, inner: &mut MemoryStorage) -> bool {
+        let goes_on = self.open.load(Ordering::Relaxed) > 0 && !self.waiting.is_empty();
+        goes_on || inner.has_events() || !self.events.is_empty()
     }
 }
 

@@ -1,15 +1,16 @@
 //! `session/append`, `session/append_batch`, `session/interrupt`.
 
 use crate::json::{Checks, Fields, Json, JsonStr, Type, escape_separators, quote_into};
-use crate::log::{Event, Offset, Seq, SessionId};
+use crate::log::{Event, Offset, Seq};
 use crate::protocol::Notice;
 use crate::protocol::RawJson;
+use crate::protocol::WireError;
 use crate::protocol::params::{AppendBatchParams, AppendParams, InterruptParams};
 use crate::protocol::results::{Appended, AppendedBatch, Interrupted};
-use crate::protocol::{Code, WireError};
+use crate::server::call::{Absent, AfterCall, Answer, CallError};
 use crate::server::envelope::Request;
 use crate::server::response::write_error;
-use crate::server::service::{Answer, Next, Service, Stop, WireLimits, announce, bad_param};
+use crate::server::service::{Service, WireLimits, announce, bad_param};
 use crate::session;
 use crate::session::{Append, Candidate, Expect, Interrupt, Limits, Moment, Refusal};
 
@@ -305,7 +306,7 @@ impl Service {
         self.check_live(place.session, place.instance)?;
         let (appended, slot) =
             self.commit_one(place, &candidate, |_, _, _| {}).map_err(|error| match error {
-                Uncommitted::Refused(refusal) => Stop::from(refusal),
+                Uncommitted::Refused(refusal) => CallError::from(refusal),
                 Uncommitted::Lost(error) => error.into(),
             })?;
         self.answer_with(slot, durable);
@@ -422,11 +423,8 @@ impl Service {
     }
 
     /// A session and instance that are live; looked at before the clock, which moves once for each append.
-    fn check_live(&mut self, id: &str, instance: Option<&str>) -> Answer<()> {
-        match self.store.instance(id, instance) {
-            Ok(_) => Ok(()),
-            Err(refusal) => Err(self.refused(refusal)),
-        }
+    pub(super) fn check_live(&self, id: &str, instance: Option<&str>) -> Result<&session::Session, Absent> {
+        self.store.instance(id, instance).map_err(Absent)
     }
 
     /// `durable: true` needs stable storage.
@@ -449,28 +447,9 @@ impl Service {
     fn answer_with(&mut self, slot: Option<usize>, durable: bool) {
         self.call.slot = slot;
         if durable {
-            self.call.next = Next::Durable;
+            self.call.next = AfterCall::Durable;
         }
     }
-
-    /// A refusal; one of a session that is not live says whether it is stored.
-    pub(super) fn refused(&mut self, refusal: Refusal) -> Stop {
-        let Refusal::NotFound(id) = &refusal else { return refusal.into() };
-        let Ok(id) = SessionId::new(id) else { return not_live(id, false).into() };
-        match self.find_stored(&id, false) {
-            Ok(found) => not_live(id.as_str(), found.is_some()).into(),
-            Err(stop) => stop,
-        }
-    }
-}
-
-/// A session that is not live, where that is needed, and what to do with it.
-fn not_live(id: &str, stored: bool) -> WireError {
-    let message = match stored {
-        true => format!("session {id:?} is stored and not live; open it with session/load or session/resume"),
-        false => format!("session {id:?} is neither live nor stored; create it with session/new"),
-    };
-    WireError::new(Code::SessionNotFound, message).text("sessionId", id).fact("stored", stored)
 }
 
 /// The last event, as results show it.

@@ -4,88 +4,92 @@ use crate::log::{Offset, Seq, SessionId};
 use crate::protocol::RawJson;
 use crate::protocol::params::{EndParams, InspectParams, SessionParams};
 use crate::protocol::results::{EmptyResult, Face, FlushResult, InspectResult};
-use crate::protocol::{Code, WireError};
+use crate::server::call::{AfterCall, Answer, CallError, Held};
 use crate::server::errors::not_stored;
-use crate::server::service::{Answer, Next, Place, Service, Stop, header_result};
-use crate::session::Session;
+use crate::server::service::{Service, header_result};
+use crate::server::splice::Place;
+use crate::session::{Refusal, Session};
 use crate::store::StorageError;
-use crate::store::storage::{Inspected, Job, JobResult, ListFacts, Publication, Written};
+use crate::store::storage::{Inspected, ListFacts, LoadRules, Publication, Released, Request, Written};
 
 use super::append::seq_number;
 
 impl Service {
     pub(super) fn flush(&mut self, params: SessionParams) -> Answer<FlushResult> {
-        let session = match self.store.session(&params.session_id) {
-            Ok(session) => session,
-            Err(refusal) => return Err(self.refused(refusal)),
-        };
+        let session = self.check_live(&params.session_id, None)?;
         if session.is_ephemeral() || !self.durable_store {
             return Ok(FlushResult { durable_seq: None });
         }
         let id = session.id().clone();
         let summary = ListFacts::of(session.history());
-        Ok(FlushResult { durable_seq: seq_number(self.make_durable(&id, Some(summary))??) })
+        self.make_durable(id, Some(summary), |_, durable| {
+            Ok(FlushResult { durable_seq: seq_number(durable?) })
+        })
     }
 
-    /// Makes all of a live session durable, which mends its file; the last durable event. A summary of it is left
-    /// beside the log.
-    fn make_durable(
+    /// Makes all of a live session durable, which mends its file, to go on with the last durable event. A summary of it
+    /// is left beside the log.
+    fn make_durable<T: 'static>(
         &mut self,
-        id: &SessionId,
+        id: SessionId,
         summary: Option<ListFacts>,
-    ) -> Answer<Result<Option<Seq>, StorageError>> {
-        let mut job = Job::Sync(id.clone(), None);
-        if self.call.resumed.is_none() {
-            let session = self.store.session(id.as_str())?;
-            let has_events = session.next_seq() > Offset::ZERO;
-            let written = self.storage.write(session);
-            let summary = summary.map(Box::new);
-            match written {
-                Written::Failed(error) => return Ok(Err(error)),
-                // Its file is to be mended first; that makes it durable, too.
-                Written::Publish if has_events => {
-                    if let Some(Job::Publish(id, publication)) = self.publication(id, None) {
-                        job = Job::Publish(id, Box::new(Publication { summary, ..*publication }));
-                    }
-                }
-                Written::Publish | Written::Done => job = Job::Sync(id.clone(), summary),
+        then: impl FnOnce(&mut Self, Result<Option<Seq>, StorageError>) -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
+        let session = self.store.session(id.as_str())?;
+        let has_events = session.next_seq() > Offset::ZERO;
+        let summary = summary.map(Box::new);
+        match self.storage.write(session) {
+            Written::Failed(error) => then(self, Err(error)),
+            // Its file is to be mended first; that makes it durable, too.
+            Written::Create if has_events => {
+                let publication = Publication { summary, ..self.store.session_mut(id.as_str())?.into() };
+                let publication = Box::new(publication);
+                Err(CallError::need(|reply| Request::Create { id, publication, reply }, then))
             }
-        }
-        match self.wait_for(|| job)? {
-            JobResult::Kept(kept) => Ok(kept),
-            _ => Err(odd_result()),
+            Written::Create | Written::Done => {
+                Err(CallError::need(|reply| Request::Sync { id, facts: summary, reply }, then))
+            }
         }
     }
 
     /// A session that cannot be made durable stays live, so that closing it again promises what it says: only its
-    /// memory has what a failed sync may have lost, or what another program took from the log. One that was deleted is let
-    /// go of all the same.
+    /// memory has what a failed sync may have lost, or what another program took from the log. One that was deleted is
+    /// closed all the same.
     pub(super) fn close(&mut self, params: EndParams) -> Answer<Face<EmptyResult>> {
-        if let Ok(session) = self.store.session(&params.session_id)
-            && !session.is_ephemeral()
-            && self.durable_store
-        {
-            let id = session.id().clone();
-            if let Err(error) = self.make_durable(&id, None)?
-                && !error.lets_close()
-            {
-                return Err(error.into());
+        let session = self.store.session(&params.session_id).ok();
+        match session.filter(|session| !session.is_ephemeral() && self.durable_store) {
+            None => self.close_settled(&params.session_id),
+            Some(session) => {
+                let id = session.id().clone();
+                self.make_durable(id, None, move |service, durable| match durable {
+                    Err(error) if !error.lets_close() => Err(error.into()),
+                    _ => service.close_settled(&params.session_id),
+                })
             }
         }
-        if let Some(session) = self.end(&params.session_id).filter(|session| !session.is_ephemeral()) {
-            self.call.next = Next::Hold(Job::Release(session), None);
+    }
+
+    fn close_settled(&mut self, id: &str) -> Answer<Face<EmptyResult>> {
+        if let Ok(session) = self.end(id)
+            && !session.is_ephemeral()
+        {
+            let release = |reply| Request::Release { session, reply };
+            self.call.next = AfterCall::Hold(Held::new(release, |_, released| match released {
+                Released::Whole => Ok(()),
+                Released::Short { error, .. } => Err(error),
+            }));
         }
         Ok(self.empty())
     }
 
     pub(super) fn delete(&mut self, params: EndParams) -> Answer<Face<EmptyResult>> {
         let Ok(id) = SessionId::new(&params.session_id) else { return Ok(self.empty()) };
-        match self.wait_for(|| Job::Delete(id))? {
-            JobResult::Deleted(deleted) => deleted?,
-            _ => return Err(odd_result()),
-        }
-        self.end(&params.session_id);
-        Ok(self.empty())
+        let delete = |reply| Request::Delete { id, reply };
+        Err(CallError::need(delete, move |service, deleted| {
+            deleted?;
+            let _ = service.end(&params.session_id); // it need not have been live
+            Ok(service.empty())
+        }))
     }
 
     fn empty(&self) -> Face<EmptyResult> {
@@ -96,39 +100,41 @@ impl Service {
     }
 
     /// Takes a live session out of the store and says so.
-    pub(in crate::server) fn end(&mut self, id: &str) -> Option<Box<Session>> {
+    pub(in crate::server) fn end(&mut self, id: &str) -> Result<Box<Session>, Refusal> {
         let session = self.forget(id)?;
         self.disposed(&session);
-        Some(session)
+        Ok(session)
     }
 
     /// Takes a live session out of the store that nobody was told of.
-    pub(in crate::server) fn forget(&mut self, id: &str) -> Option<Box<Session>> {
-        let session = self.store.close(id).ok()?;
+    pub(in crate::server) fn forget(&mut self, id: &str) -> Result<Box<Session>, Refusal> {
+        let session = self.store.close(id)?;
         self.followers.remove(session.id());
-        Some(Box::new(session))
+        Ok(Box::new(session))
     }
 
     pub(super) fn inspect(&mut self, params: InspectParams) -> Answer<InspectResult> {
         let id = SessionId::new(&params.session_id).map_err(|_| not_stored(&params.session_id))?;
-        let inspected = match self.store.session_mut(id.as_str()) {
-            Ok(session) => Inspected {
-                problems: session.warnings(),
-                header: session.header().clone(),
-                inherited: session.inherited_event_count(),
-                closers: session.history().closer_lines(),
-                log: session.share_log(),
-                torn_tail: None,
-                locked_by: None,
-            },
-            Err(_) => {
-                let (vocabulary, limits) = (self.store.vocabulary().clone(), *self.store.limits());
-                match self.wait_for(|| Job::Inspect { id, vocabulary, limits })? {
-                    JobResult::Inspected(inspected) => *inspected?,
-                    _ => return Err(odd_result()),
-                }
-            }
+        let Ok(session) = self.store.session_mut(id.as_str()) else {
+            let rules = self.load_rules();
+            let inspect = |reply| Request::Inspect { id, rules, reply };
+            return Err(CallError::need(inspect, move |service, inspected| {
+                service.inspected(&params, *inspected?)
+            }));
         };
+        let inspected = Inspected {
+            problems: session.warnings(),
+            header: session.header().clone(),
+            inherited: session.inherited_event_count(),
+            closers: session.history().closer_lines(),
+            log: session.share_log(),
+            torn_tail: None,
+            locked_by: None,
+        };
+        self.inspected(&params, inspected)
+    }
+
+    fn inspected(&mut self, params: &InspectParams, inspected: Inspected) -> Answer<InspectResult> {
         let (events, next) =
             self.event_page(&inspected.log, params.from_seq, params.limit, params.max_bytes)?;
         let events = self.call.keep_apart("events", Place::First, events);
@@ -144,8 +150,9 @@ impl Service {
             locked_by: inspected.locked_by.map(Into::into),
         })
     }
-}
 
-pub(super) fn odd_result() -> Stop {
-    WireError::new(Code::Internal, "storage gave another result than was asked for; report this").into()
+    /// What a stored log must keep to be read here.
+    pub(super) fn load_rules(&self) -> LoadRules {
+        LoadRules { vocabulary: self.store.vocabulary().clone(), limits: *self.store.limits() }
+    }
 }

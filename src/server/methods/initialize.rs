@@ -8,8 +8,9 @@ use crate::protocol::initialize::{
 use crate::protocol::params::InitializeParams;
 use crate::protocol::{Code, WireError};
 use crate::protocol::{Notice, PROTOCOL, UPDATE};
+use crate::server::call::Answer;
 use crate::server::connection::Connection;
-use crate::server::service::{Answer, Service, bad_param};
+use crate::server::service::{Service, bad_param};
 
 /// Every request method, in the order of PROTOCOL 3.
 pub const METHODS: [&str; 21] = [

@@ -12,14 +12,15 @@ use crate::json::{Json, Type, quote};
 use crate::log::{Header, active_at, active_until};
 use crate::protocol::Dialect;
 use crate::protocol::RawJson;
+use crate::protocol::WireError;
 use crate::protocol::params::ListParams;
 use crate::protocol::results::{Face, ListResult, LockedBy, SessionInfo, Status};
-use crate::protocol::{Code, WireError};
 use crate::server::ambient::iso8601;
-use crate::server::service::{Answer, Service, Stop, bad_param};
+use crate::server::call::{Answer, CallError};
+use crate::server::service::{Service, bad_param};
 use crate::session::{Mended, Session};
 use crate::store::SamePlace;
-use crate::store::storage::{Behind, Job, JobResult, ListFacts, ListPage, Listed, RowKey, StoredInfo};
+use crate::store::storage::{Behind, ListFacts, ListPage, Listed, Request, RowKey, StoredInfo};
 
 /// A session with the key that sorts it: time of the last event that counts as activity, else creation.
 struct Row {
@@ -42,14 +43,9 @@ impl Service {
         }
         let place = params.cwd.as_deref().map(|cwd| Box::new(self.ask_of_live(cwd)));
         if params.live == Some(true) {
-            let place = match place.map(|place| self.wait_for(|| Job::LookUp(place))).transpose()? {
-                None => None,
-                Some(JobResult::LookedUp(place)) => Some(place),
-                Some(_) => return Err(no_list()),
-            };
-            let rows = self.store.sessions().map(live_row).map(|row| row.info);
-            let rows = rows.filter(|info| is_there(info, place.as_deref()));
-            return Ok(self.list_face(ListResult { sessions: rows.collect(), next_cursor: None }));
+            let Some(place) = place else { return Ok(self.live_list(None)) };
+            let look_up = |reply| Request::LookUp { place, reply };
+            return Err(CallError::need(look_up, |service, place| Ok(service.live_list(Some(&*place?)))));
         }
         let limit =
             usize::try_from(params.limit.unwrap_or(self.settings.wire.page_entries)).unwrap_or(usize::MAX);
@@ -62,27 +58,44 @@ impl Service {
             moved: moment.map(|moment| self.moved(moment)).unwrap_or_default(),
             behind,
         };
-        let vocabulary = self.store.vocabulary().clone();
-        let job = || Job::List { vocabulary, place, page: page.clone() };
-        let Listed { sessions: stored, place } = match self.wait_for(job)? {
-            JobResult::Listed(listed) => listed?,
-            _ => return Err(no_list()),
-        };
+        let (vocabulary, asked) = (self.store.vocabulary().clone(), Box::new(page.clone()));
+        let list = |reply| Request::List { vocabulary, place, page: asked, reply };
+        Err(CallError::need(list, move |service, listed| {
+            Ok(service.list_page(listed?, &page, &filters, limit))
+        }))
+    }
+
+    /// The live sessions, in the order of creation.
+    fn live_list(&self, place: Option<&SamePlace>) -> Face<ListResult> {
+        let rows = self.store.sessions().map(live_row).map(|row| row.info);
+        let rows = rows.filter(|info| is_there(info, place));
+        self.list_face(ListResult { sessions: rows.collect(), next_cursor: None })
+    }
+
+    /// A page of what is stored and what is live.
+    fn list_page(
+        &mut self,
+        Listed { sessions: stored, place }: Listed,
+        page: &ListPage,
+        filters: &Filters,
+        limit: usize,
+    ) -> Face<ListResult> {
         // Where a session is live, what is stored of it is older.
         let is_live = |info: &StoredInfo| info.place.is_empty() && self.store.session(&info.id).is_ok();
         let stored = stored.into_iter().filter(|info| !is_live(info));
         let mut rows: Vec<Row> = stored.map(stored_row).collect();
-        rows.extend(self.live_rows(&page, place.as_deref()));
+        rows.extend(self.live_rows(page, place.as_deref()));
         rows.sort_by(|a, b| key(b).cmp(&key(a)));
         let fitting = self.fitting(&rows, limit);
         let more = rows.len() > fitting;
         rows.truncate(fitting);
         // The list is of the moment of its first page, or of its first row, should the clock be behind that.
         let first = rows.first().map_or(i64::MIN, |row| row.time);
+        let moment = page.behind.as_ref().map(|behind| behind.moment);
         let moment = moment.unwrap_or_else(|| self.settings.clock.gone().max(first));
-        let next_cursor = rows.last().filter(|_| more).map(|row| write_cursor(row, moment, &filters));
+        let next_cursor = rows.last().filter(|_| more).map(|row| write_cursor(row, moment, filters));
         let sessions = rows.into_iter().map(|row| row.info).collect();
-        Ok(self.list_face(ListResult { sessions, next_cursor }))
+        self.list_face(ListResult { sessions, next_cursor })
     }
 
     /// Of the live sessions with an activity behind that moment, the last one before.
@@ -158,10 +171,6 @@ impl Service {
 /// Whether a session is of the place that was asked for, if one was.
 fn is_there(info: &SessionInfo, place: Option<&SamePlace>) -> bool {
     place.is_none_or(|place| info.cwd.as_deref().is_some_and(|cwd| place.is(cwd)))
-}
-
-fn no_list() -> Stop {
-    WireError::new(Code::Internal, "storage gave no list; report this").into()
 }
 
 /// Of rows with one time and id, the session of that id comes first.

@@ -9,14 +9,34 @@ use crate::protocol::RawJson;
 use crate::protocol::params::{ForkParams, InvariantsMode, LoadParams, NewParams, ReplayMode, ResumeParams};
 use crate::protocol::results::{Face, Forked, Opened};
 use crate::protocol::{Code, WireError};
+use crate::server::call::{AfterCall, Answer, CallError, Held};
 use crate::server::errors::not_stored;
 use crate::server::params_error::unknown_param;
-use crate::server::service::{Answer, Next, Service, Stop, bad_param, session_id};
-use crate::session::{Boundary, Fork, Moment, New, Restore, Seed, SnapshotOf};
+use crate::server::service::{Service, bad_param, session_id};
+use crate::session::{Boundary, Fork, Moment, New, Refusal, Restore, Seed, SnapshotOf};
 use crate::store::StorageError;
-use crate::store::storage::{Job, JobResult, Publication};
+use crate::store::storage::{Loaded, Publication, Request};
 
 use super::read::policy;
+
+/// A fork that was asked for, and where it is cut.
+struct Cut {
+    params: ForkParams,
+    /// The seq of the message that was named, as text.
+    of_message: Option<String>,
+}
+
+impl Cut {
+    fn snapshot(&self) -> SnapshotOf<'_> {
+        let given = self.params.boundary.as_ref().map(|raw| raw.verified().0);
+        let seq = self.of_message.as_deref().map(Json::from_verified).or(given);
+        SnapshotOf {
+            session: &self.params.session_id,
+            instance: self.params.instance_id.as_deref(),
+            boundary: Boundary { seq, on_open_turn: policy(self.params.on_open_turn) },
+        }
+    }
+}
 
 impl Service {
     pub(super) fn new_session(&mut self, params: NewParams) -> Answer<Face<Opened>> {
@@ -26,14 +46,17 @@ impl Service {
         let meta = HeaderMeta { cwd, ..meta };
         check_header_texts(&meta)?;
         let id = params.session_id.as_deref().map(|id| session_id("sessionId", id)).transpose()?;
-        let ephemeral = params.ephemeral == Some(true);
-        if let Some(id) = &id {
-            self.check_unused(id)?;
+        let make = move |service: &mut Self, id| service.new_as(id, meta, &params);
+        match id {
+            None => self.mint(Box::new(make)),
+            Some(id) => {
+                self.store.check_free(&id)?;
+                self.unless_stored(id, make)
+            }
         }
-        let id = match id {
-            Some(id) => id,
-            None => self.mint()?,
-        };
+    }
+
+    fn new_as(&mut self, id: SessionId, meta: HeaderMeta, params: &NewParams) -> Answer<Face<Opened>> {
         if let Some(parent) = &meta.parent_session {
             self.check_lineage("meta.parentSession", &id, parent)?;
         }
@@ -47,10 +70,9 @@ impl Service {
             Some(InvariantsMode::Enforce) => crate::session::Invariants::Enforce,
             None => self.settings.invariants,
         };
-        let new = New { header, seed, seed_length, invariants, ephemeral };
-        let id = self.store.create(new, moment)?;
-        let parent = None;
-        self.publish_if(seeded, &id, parent);
+        let ephemeral = params.ephemeral == Some(true);
+        let id = self.store.create(New { header, seed, seed_length, invariants, ephemeral }, moment)?;
+        self.publish_if(seeded, &id, None);
         let opened = self.opened(self.store.session(id.as_str())?);
         self.created(&opened);
         Ok(self.face(opened, |opened| vec![("sessionId", text(&opened.session_id))]))
@@ -65,39 +87,43 @@ impl Service {
         }
         let child =
             params.child_session_id.as_deref().map(|id| session_id("childSessionId", id)).transpose()?;
-        if let Some(child) = &child {
-            self.check_unused(child)?;
+        match child {
+            None => self.fork_of(params, None),
+            Some(child) => {
+                self.store.check_free(&child)?;
+                self.unless_stored(child, |service, child| service.fork_of(params, Some(child)))
+            }
         }
-        if let Err(refusal) = self.store.instance(&params.session_id, params.instance_id.as_deref()) {
-            return Err(self.refused(refusal));
-        }
+    }
+
+    fn fork_of(&mut self, params: ForkParams, child: Option<SessionId>) -> Answer<Face<Forked>> {
+        self.check_live(&params.session_id, params.instance_id.as_deref())?;
         if let Some(child) = &child {
             self.check_lineage("childSessionId", child, &params.session_id)?;
         }
         let of_message = params.message_id.as_deref().map(|id| self.boundary_of(&params.session_id, id));
-        let of_message = of_message.transpose()?.map(|seq| seq.to_string());
-        let given = params.boundary.as_ref().map(|raw| raw.verified().0);
-        let boundary = of_message.as_deref().map(Json::from_verified).or(given);
-        let of = SnapshotOf {
-            session: &params.session_id,
-            instance: params.instance_id.as_deref(),
-            boundary: Boundary { seq: boundary, on_open_turn: policy(params.on_open_turn) },
-        };
-        let invariants = params.invariants.map(|mode| self.invariants(Some(mode)));
-        let child = match child {
+        let cut = Cut { of_message: of_message.transpose()?.map(|seq| seq.to_string()), params };
+        match child {
             // One that will be refused takes no number.
-            None if self.settings.ids.is_fixed() && self.store.snapshot(of).is_ok() => Some(self.mint()?),
-            child => child,
-        };
+            None if self.settings.ids.is_fixed() && self.store.snapshot(cut.snapshot()).is_ok() => {
+                self.mint(Box::new(move |service, child| service.fork_as(&cut, Some(child))))
+            }
+            child => self.fork_as(&cut, child),
+        }
+    }
+
+    fn fork_as(&mut self, cut: &Cut, child: Option<SessionId>) -> Answer<Face<Forked>> {
+        let Cut { params, .. } = cut;
+        let invariants = params.invariants.map(|mode| self.invariants(Some(mode)));
         let ephemeral = params.ephemeral == Some(true);
-        let fork = Fork { of, child, cwd: params.cwd.clone(), invariants, ephemeral };
+        let fork = Fork { of: cut.snapshot(), child, cwd: params.cwd.clone(), invariants, ephemeral };
         let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
-        let (id, cut) = self.store.fork(fork, moment)?;
+        let (id, shared) = self.store.fork(fork, moment)?;
         let parent = SessionId::new(&params.session_id).ok();
         self.publish_if(true, &id, parent);
         let opened = self.opened(self.store.session(id.as_str())?);
         self.created(&opened);
-        let forked = Forked::of(opened, cut.last().map(Seq::get));
+        let forked = Forked::of(opened, shared.last().map(Seq::get));
         Ok(self.face(forked, |forked| vec![("sessionId", text(&forked.session_id))]))
     }
 
@@ -107,32 +133,48 @@ impl Service {
             Dialect::Native => ReplayMode::None,
             Dialect::Acp => ReplayMode::Updates,
         };
+        let replays = params.replay.unwrap_or(default) == ReplayMode::Updates;
         let was_live = self.store.session(&params.session_id).is_ok();
-        let opened = self.make_live(&params.session_id, params.invariants)?;
-        if params.replay.unwrap_or(default) == ReplayMode::Updates {
-            let id = session_id("sessionId", &params.session_id)?;
-            self.call.next = Next::Replay { id, opened: !was_live };
-        }
-        Ok(self.face(opened, |_| Vec::new()))
+        self.make_live(&params.session_id, params.invariants, move |service, opened| {
+            if replays {
+                let id = session_id("sessionId", &opened.session_id)?;
+                service.call.next = AfterCall::Replay { id, opened: !was_live };
+            }
+            Ok(service.face(opened, |_| Vec::new()))
+        })
     }
 
     pub(super) fn resume(&mut self, params: ResumeParams) -> Answer<Face<Opened>> {
         self.require_cwd(params.cwd.as_deref())?;
-        let opened = self.make_live(&params.session_id, params.invariants)?;
-        Ok(self.face(opened, |_| Vec::new()))
+        let face = |service: &mut Self, opened| Ok(service.face(opened, |_| Vec::new()));
+        self.make_live(&params.session_id, params.invariants, face)
     }
 
-    /// *Opened* of a session that is live, or becomes it now.
-    fn make_live(&mut self, id: &str, invariants: Option<InvariantsMode>) -> Answer<Opened> {
+    /// *Opened* of a session that is live, or becomes it now, to go on with.
+    fn make_live<T: 'static>(
+        &mut self,
+        id: &str,
+        invariants: Option<InvariantsMode>,
+        then: impl FnOnce(&mut Self, Opened) -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
         if let Ok(session) = self.store.session(id) {
-            return Ok(self.opened(session));
+            let opened = self.opened(session);
+            return then(self, opened);
         }
         let id = SessionId::new(id).map_err(|_| not_stored(id))?;
-        let (vocabulary, limits) = (self.store.vocabulary().clone(), *self.store.limits());
-        let loaded = match self.wait_for(|| Job::Load { id: id.clone(), vocabulary, limits })? {
-            JobResult::Loaded(loaded) => *loaded?,
-            _ => return Err(odd_outcome()),
-        };
+        let rules = self.load_rules();
+        Err(CallError::need(
+            |reply| Request::Load { id, rules, reply },
+            move |service, loaded| {
+                let opened = service.restore(*loaded?, invariants)?;
+                then(service, opened)
+            },
+        ))
+    }
+
+    /// Makes a session live that was loaded.
+    fn restore(&mut self, loaded: Loaded, invariants: Option<InvariantsMode>) -> Result<Opened, Refusal> {
+        let id = loaded.header.id.clone();
         let restore = Restore {
             header: loaded.header,
             inherited: loaded.inherited,
@@ -148,8 +190,8 @@ impl Service {
                 Ok(opened)
             }
             Err(refusal) => {
-                self.abandon(id);
-                Err(refusal.into())
+                self.storage.discard(&id);
+                Err(refusal)
             }
         }
     }
@@ -179,38 +221,36 @@ impl Service {
         Err(bad_param(field, message))
     }
 
-    /// The id is neither live nor stored, and one more session may be live.
-    fn check_unused(&mut self, id: &SessionId) -> Answer<()> {
-        self.store.check_free(id)?;
-        self.check_unknown(id)
-    }
-
-    /// The id is neither live nor stored.
-    pub(super) fn check_unknown(&mut self, id: &SessionId) -> Answer<()> {
-        self.store.check_unknown(id)?;
-        match self.find_stored(id, true)? {
-            None => Ok(()),
-            Some(summary) => Err(StorageError::Exists { id: id.clone(), summary }.into()),
-        }
+    /// Goes on with an id that is neither live nor stored.
+    pub(super) fn unless_stored<T: 'static>(
+        &self,
+        id: SessionId,
+        then: impl FnOnce(&mut Self, SessionId) -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
+        self.store.check_unknown(&id)?;
+        Self::find_stored(id.clone(), true, move |service, found| match found {
+            None => then(service, id),
+            Some(summary) => Err(StorageError::Exists { id, summary }.into()),
+        })
     }
 
     /// A session that begins with events has its file before it is answered for.
     fn publish_if(&mut self, seeded: bool, id: &SessionId, parent: Option<SessionId>) {
         let stored = self.store.session(id.as_str()).is_ok_and(|session| !session.is_ephemeral());
-        if let (true, true, Some(job)) = (seeded, stored, self.publication(id, parent)) {
-            self.call.next = Next::Hold(job, Some(id.clone()));
+        if let (true, true, Some(publication)) = (seeded, stored, self.publication(id, parent)) {
+            let held = Held::create(id.clone(), publication);
+            self.call.next = AfterCall::Hold(Held { undo: Some(id.clone()), ..held });
         }
     }
 
-    /// The job that makes a live session's file with all that it holds.
+    /// What a live session's log begins with: all that it holds.
     pub(in crate::server) fn publication(
         &mut self,
         id: &SessionId,
         parent: Option<SessionId>,
-    ) -> Option<Job> {
+    ) -> Option<Publication> {
         let session = self.store.session_mut(id.as_str()).ok()?;
-        let publication = Publication { parent, ..session.into() };
-        Some(Job::Publish(id.clone(), Box::new(publication)))
+        Some(Publication { parent, ..session.into() })
     }
 
     /// ACP requires `cwd` and wants it absolute; so do we wherever it is given.
@@ -271,8 +311,4 @@ fn merge_cwd(cwd: Option<&str>, meta: Option<&str>) -> Result<Option<String>, Wi
 
 fn text(value: &str) -> RawJson {
     RawJson::from_text(quote(value))
-}
-
-fn odd_outcome() -> Stop {
-    WireError::new(Code::Internal, "a command had another outcome than it can have; report this").into()
 }

@@ -10,7 +10,9 @@ use crate::protocol::params::{
     ThroughParams,
 };
 use crate::protocol::results::*;
-use crate::server::service::{Answer, Apart, Call, Place, Service, WayOut, WireLimits, bad_param};
+use crate::server::call::{Answer, Call};
+use crate::server::service::{Service, WireLimits, bad_param};
+use crate::server::splice::{Place, Splice, StreamSink};
 use crate::server::too_large::too_long;
 use crate::session::{Boundary, OnOpenTurn, Refusal, Session, SnapshotOf};
 use crate::view::{Open, View, context_text, header_reason, header_text, mend_messages, message_of};
@@ -38,7 +40,7 @@ const PORTION: usize = 256 << 10;
 struct Page<'o> {
     out: &'o mut String,
     /// Where its beginning may go, and whether something went.
-    outlet: Option<(&'o mut WayOut, &'o mut bool)>,
+    outlet: Option<(&'o mut StreamSink, &'o mut bool)>,
     entries: u64,
     bytes: u64,
     size: PageSize,
@@ -96,11 +98,11 @@ fn whole_page(most: usize, fill: impl FnOnce(&mut Page<'_>) -> bool) -> Option<S
 fn begin_response<'o>(
     out: &'o mut String,
     call: &'o mut Call,
-    outlet: &'o mut Option<WayOut>,
+    outlet: &'o mut Option<StreamSink>,
     member: &'static str,
     size: PageSize,
 ) -> Page<'o> {
-    call.apart = Some(Apart::Begun(member));
+    call.splice = Some(Splice::Begun(member));
     out.push_str(&call.head);
     out.push('"');
     out.push_str(member);
@@ -148,17 +150,9 @@ impl Service {
         Ok(PageSize { entries, bytes })
     }
 
-    /// The live session, or a refusal that says whether it is stored.
-    fn reading(&mut self, id: &str, instance: Option<&str>) -> Answer<&Session> {
-        if let Err(refusal) = self.store.instance(id, instance) {
-            return Err(self.refused(refusal));
-        }
-        Ok(self.store.session(id)?)
-    }
-
     pub(super) fn events(&mut self, params: EventsParams) -> Answer<EventsResult> {
         let size = self.page_size(params.limit, params.max_bytes)?;
-        self.reading(&params.session_id, None)?;
+        self.check_live(&params.session_id, None)?;
         let session = self.store.session(&params.session_id)?;
         let log = session.history().log();
         let inherited = if params.own == Some(true) { session.inherited_event_count() } else { Offset::ZERO };
@@ -203,7 +197,7 @@ impl Service {
 
     pub(super) fn messages(&mut self, params: MessagesParams) -> Answer<MessagesResult> {
         let size = self.page_size(Some(u64::MAX), params.max_bytes)?;
-        self.reading(&params.session_id, None)?;
+        self.check_live(&params.session_id, None)?;
         let session = self.store.session(&params.session_id)?;
         let (view, next_seq) = view_through(session, params.through_seq)?;
         let (total, replace_generation) =
@@ -241,7 +235,7 @@ impl Service {
     }
 
     pub(super) fn surface(&mut self, params: ThroughParams) -> Answer<SurfaceResult> {
-        let session = self.reading(&params.session_id, None)?;
+        let session = self.check_live(&params.session_id, None)?;
         let (view, next_seq) = view_through(session, params.through_seq)?;
         Ok(SurfaceResult {
             nodes: view.surface.nodes().map(Seq::get).collect(),
@@ -252,7 +246,7 @@ impl Service {
 
     pub(super) fn model_request(&mut self, params: RequestParams) -> Answer<RequestResult> {
         let most = self.settings.wire.max_message_bytes;
-        let session = self.reading(&params.session_id, None)?;
+        let session = self.check_live(&params.session_id, None)?;
         let (view, next_seq) = view_through(session, params.through_seq)?;
         let log = session.history().log();
         let mut finder = log.finder();
@@ -286,7 +280,7 @@ impl Service {
     }
 
     pub(super) fn info(&mut self, params: SessionParams) -> Answer<InfoResult> {
-        self.reading(&params.session_id, None)?;
+        self.check_live(&params.session_id, None)?;
         let mut warnings = self.store.session_mut(&params.session_id)?.warnings();
         let session = self.store.session(&params.session_id)?;
         let view = session.view();
@@ -305,7 +299,7 @@ impl Service {
 
     pub(super) fn snapshot(&mut self, params: SnapshotParams) -> Answer<SnapshotResult> {
         let most = self.settings.wire.max_message_bytes;
-        self.reading(&params.session_id, params.instance_id.as_deref())?;
+        self.check_live(&params.session_id, params.instance_id.as_deref())?;
         let boundary = params.boundary.as_ref().map(|raw| raw.verified().0);
         let of = SnapshotOf {
             session: &params.session_id,

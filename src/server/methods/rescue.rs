@@ -3,12 +3,11 @@
 use crate::log::{Header, SessionId};
 use crate::protocol::params::RescueParams;
 use crate::protocol::results::Opened;
-use crate::server::service::{Answer, Next, Service, Stop, session_id};
+use crate::server::call::{Answer, CallError};
+use crate::server::service::{Service, session_id};
 use crate::session::{Moment, Restore};
 use crate::store::StorageError;
-use crate::store::storage::{Job, JobResult, Rescued};
-
-use super::end::odd_result;
+use crate::store::storage::{Request, Rescued};
 
 impl Service {
     /// *Opened* of the session as it goes on: under its own id, or under another one where its own is another log's. One
@@ -16,43 +15,45 @@ impl Service {
     pub(super) fn rescue(&mut self, params: RescueParams) -> Answer<Opened> {
         let child = params.child_session_id.as_deref();
         let child = child.map(|id| session_id("childSessionId", id)).transpose()?;
-        if let Some(child) = &child {
-            self.check_unknown(child)?;
+        match child {
+            None => self.rescue_as(&params.session_id, None),
+            Some(child) => self.unless_stored(child, move |service, child| {
+                service.rescue_as(&params.session_id, Some(child))
+            }),
         }
-        let session = match self.store.session(&params.session_id) {
-            Ok(session) => session,
-            Err(refusal) => return Err(self.refused(refusal)),
-        };
+    }
+
+    fn rescue_as(&mut self, id: &str, child: Option<SessionId>) -> Answer<Opened> {
+        let session = self.check_live(id, None)?;
         if session.is_ephemeral() || !self.durable_store {
             return Ok(self.opened(session));
         }
         let id = session.id().clone();
-        match self.call.resumed.take() {
-            None => self.begin_rescue(&id, child),
-            Some(JobResult::Rescued(Ok(Rescued::Sound | Rescued::Anew))) => {
-                Ok(self.opened(self.store.session(id.as_str())?))
-            }
-            Some(JobResult::Rescued(Ok(Rescued::Renamed(other)))) => self.rename(&id, other),
-            // Its own, or a counted one.
-            Some(JobResult::Rescued(Err(StorageError::Exists { .. }))) if child.is_none() => {
-                let moment = &mut Moment::at(0, &mut self.settings.ids);
-                let other = self.store.mint(moment)?;
-                self.begin_rescue(&id, Some(other))
-            }
-            Some(JobResult::Rescued(Err(error))) => Err(error.into()),
-            Some(_) => Err(odd_result()),
-        }
+        let mints = child.is_none();
+        self.store_anew(id, child, mints)
     }
 
-    fn begin_rescue(&mut self, id: &SessionId, other: Option<SessionId>) -> Answer<Opened> {
-        let publication = self.store.session_mut(id.as_str())?.into();
-        self.call.next = Next::Rerun(Job::Rescue(Box::new(publication), other));
-        Err(Stop::Wait)
+    /// Stores a session anew if need be, under the other id if its own is taken; `mints` says that another one may be
+    /// minted for that.
+    fn store_anew(&mut self, id: SessionId, other: Option<SessionId>, mints: bool) -> Answer<Opened> {
+        let publication = Box::new(self.store.session_mut(id.as_str())?.into());
+        let rescue = |reply| Request::Rescue { publication, other, reply };
+        Err(CallError::need(rescue, move |service, rescued| match rescued {
+            Ok(Rescued::Sound | Rescued::Anew) => Ok(service.opened(service.store.session(id.as_str())?)),
+            Ok(Rescued::Renamed(other)) => service.rename(&id, other),
+            // Its own, or a counted one.
+            Err(StorageError::Exists { .. }) if mints => {
+                let moment = &mut Moment::at(0, &mut service.settings.ids);
+                let other = service.store.mint(moment)?;
+                service.store_anew(id, Some(other), mints)
+            }
+            Err(error) => Err(error.into()),
+        }))
     }
 
     /// A live session goes on under another id, under which it is stored: its old life ends, and a new one begins.
     fn rename(&mut self, id: &SessionId, other: SessionId) -> Answer<Opened> {
-        let Some(session) = self.end(id.as_str()) else { return Err(odd_result()) };
+        let session = self.end(id.as_str())?;
         let invariants = session.invariants();
         let (header, inherited, history) = session.into_parts();
         let restore =

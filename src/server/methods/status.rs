@@ -2,14 +2,14 @@
 
 use crate::protocol::initialize::{Index, IndexState, Queues, StatusResult};
 use crate::protocol::params::StatusParams;
-use crate::server::envelope::Request;
-use crate::server::service::{Answer, Service};
+use crate::server::call::Answer;
+use crate::server::service::Service;
 
 use crate::protocol::PROTOCOL;
 
 /// Whether a request asks for it: it waits for no other and fixes no dialect (PROTOCOL 2).
-pub(in crate::server) fn is_status(request: &Request<'_>) -> bool {
-    matches!(request.method.plain(), Some("sessiond/status" | "_sessiond/status"))
+pub(in crate::server) fn is_status(method: &str) -> bool {
+    matches!(method, "sessiond/status" | "_sessiond/status")
 }
 
 impl Service {

@@ -1,11 +1,10 @@
 //! Group commit: what was written of a session becomes durable together, and who waits for it is told.
 
 use super::failures::sync_failed;
-use super::live::Leaving;
+use super::live::PendingClose;
 use super::storage::{JsonlStorage, Message};
 use crate::disk::live::write::{SyncDone, SyncJob};
 use crate::log::SessionId;
-use crate::store::storage::{JobResult, Ticket};
 
 impl JsonlStorage {
     /// Lets written events wait for others of the session before they are made durable together.
@@ -13,8 +12,8 @@ impl JsonlStorage {
         if self.window.is_zero() {
             return self.sync(id);
         }
-        let Some(here) = self.here(id).filter(|here| !here.windowed) else { return };
-        here.windowed = true;
+        let Some(open) = self.open(id).filter(|open| !open.windowed) else { return };
+        open.windowed = true;
         let (id, window) = (id.clone(), self.window);
         let (sender, wake) = (self.sender.clone(), std::sync::Arc::clone(&self.wake));
         self.runtime.spawn(async move {
@@ -27,15 +26,15 @@ impl JsonlStorage {
     /// Begins to make a session durable, unless that is under way. The summary that a flush has asked for is left with
     /// it, once all that it tells of is durable; not if the log has grown since.
     pub(super) fn sync(&mut self, id: &SessionId) {
-        let Some(here) = self.here(id).filter(|here| !here.file.is_syncing()) else { return };
-        let promised = !here.waiters.is_empty();
+        let Some(open) = self.open(id).filter(|open| !open.file.is_syncing()) else { return };
+        let promised = !open.waiters.is_empty();
         // Where nothing begins, the next write brings what it needs.
-        let Some((job, tail)) = here.file.start_sync(promised) else { return };
-        here.promised = here.waiters.len();
-        let size = here.file.len();
-        let summary = here.summary.take().filter(|summary| summary.size() == size);
+        let Some((job, tail)) = open.file.start_sync(promised) else { return };
+        open.promised = open.waiters.len();
+        let size = open.file.len();
+        let summary = open.summary.take().filter(|summary| summary.size() == size);
         if summary.is_some() {
-            here.summed = size;
+            open.summed = size;
         }
         let id = id.clone();
         let lost = Message::Synced(id.clone(), SyncJob::lost());
@@ -49,41 +48,42 @@ impl JsonlStorage {
     }
 
     pub(super) fn synced(&mut self, id: &SessionId, done: SyncDone) {
-        let Some(here) = self.here(id) else { return };
-        let before = here.file.durable();
-        let result = here.file.finish_sync(done);
-        let durable = here.file.durable();
+        let Some(open) = self.open(id) else { return };
+        let before = open.file.durable();
+        let result = open.file.finish_sync(done);
+        let durable = open.file.durable();
         // Who came while it ran may have seen the file change since: that is for the next one to say.
-        let told: Vec<(Ticket, JobResult)> = match &result {
-            Ok(_) => {
-                let waiters = here.waiters.drain(..here.promised);
-                waiters.map(|ticket| (ticket, JobResult::Kept(Ok(durable.last())))).collect()
-            }
+        let (waiters, answer) = match result {
+            Ok(_) => (open.promised, Ok(durable.last())),
             Err(error) => {
-                (here.summary, here.summed) = (None, 0); // who asked for one is refused
-                let failed = sync_failed(error);
-                let waiters = here.waiters.drain(..);
-                waiters.map(|ticket| (ticket, JobResult::Kept(Err(failed.clone())))).collect()
+                (open.summary, open.summed) = (None, 0); // who asked for one is refused
+                (open.waiters.len(), Err(sync_failed(&error)))
             }
         };
-        here.promised = 0;
+        let answered: Vec<_> = open.waiters.drain(..waiters).collect();
+        open.promised = 0;
         if durable > before {
-            self.moved.extend(durable.last().map(|seq| (id.clone(), seq)));
+            self.moved(id, durable.last());
         }
-        self.finished.extend(told);
+        for (ticket, reply) in answered {
+            reply.keep(answer.clone());
+            self.done(ticket);
+        }
         self.go_on(id);
     }
 
     /// What comes next for a file whose work has ended. After a failed sync the next write, flush or close tries again.
     fn go_on(&mut self, id: &SessionId) {
-        let Some(here) = self.here(id) else { return };
-        if !here.waiters.is_empty() {
+        let Some(open) = self.open(id) else { return };
+        if !open.waiters.is_empty() {
             return self.sync(id); // whoever waits is answered before the file goes
         }
-        match here.leaving.take() {
-            Some(Leaving::Release(ticket, session)) => self.release(ticket, session),
-            Some(Leaving::Delete(ticket)) => self.delete(ticket, id.clone()),
-            Some(Leaving::Rescue(ticket, publication, other)) => self.rescue(ticket, publication, other),
+        match open.pending.take() {
+            Some(PendingClose::Release(ticket, session, reply)) => self.release(ticket, session, reply),
+            Some(PendingClose::Delete(ticket, reply)) => self.delete(ticket, id.clone(), reply),
+            Some(PendingClose::Rescue(ticket, publication, other, reply)) => {
+                self.rescue(ticket, publication, other, reply);
+            }
             None => {}
         }
     }

@@ -170,7 +170,7 @@ fn store_anew(
 }
 
 /// Makes a session that is no longer live durable, leaves its summary and gives up its lock.
-pub(super) fn let_go(shared: &Shared, mut file: SessionFile, session: &Session) -> Result<(), StorageError> {
+pub(super) fn close(shared: &Shared, mut file: SessionFile, session: &Session) -> Result<(), StorageError> {
     if file.is_deleted() {
         return Ok(()); // nothing is left that could be promised
     }

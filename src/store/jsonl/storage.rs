@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use super::failures::write_failed;
 use super::heap;
 use super::keep::Summary;
-use super::live::{Here, Leaving, Live};
+use super::live::{Live, Open, PendingClose};
 use super::{keep, read};
 use crate::disk::fs::FileSystem;
 use crate::disk::fs::fault::FaultFs;
@@ -25,9 +25,9 @@ use crate::disk::read::reader::ReadLimits;
 use crate::log::{Seq, SessionId};
 use crate::session::Session;
 use crate::store::StorageError;
-use crate::store::storage::Wake;
 use crate::store::storage::{
-    DaemonId, Job, JobResult, Publication, Rescued, Storage, StoreInfo, Ticket, Unreleased, Written,
+    DaemonId, Event, ListFacts, LoadRules, Loaded, Promise, Publication, Released, Request, Rescued, Storage,
+    StoreInfo, Ticket, Wake, Written,
 };
 
 /// How a store on disk works.
@@ -72,18 +72,19 @@ impl Shared {
     }
 }
 
-/// News from another thread.
+/// News from another thread. A request that it ends is answered by then.
 pub(super) enum Message {
-    /// A job is done, and with it nothing of a live session's file changed.
-    Done(Ticket, JobResult),
-    /// A file that was away is back: published, mended or loaded. With it a job is done.
-    Back(Ticket, SessionId, Option<Box<SessionFile>>, JobResult),
-    /// A job of a live session met a bug that its file was let go of for.
-    Lost(Ticket, SessionId, JobResult),
+    /// A request is done, and with it nothing of a live session's file changed.
+    Done(Ticket),
+    /// A file that was away is back: made, mended or loaded. With it a request is done; whether more of it is durable
+    /// than was.
+    Back(Ticket, SessionId, Option<Box<SessionFile>>, bool),
+    /// A request of a live session met a bug that its file was given up for.
+    Poisoned(Ticket, SessionId),
     /// A sync has ended.
     Synced(SessionId, SyncDone),
-    /// The file of a live session was looked at, and stored anew if need be.
-    Rescued(Ticket, SessionId, Option<Box<SessionFile>>, Result<Rescued, StorageError>),
+    /// The file of a live session was looked at, and stored anew if need be; how, if it did not fail.
+    Rescued(Ticket, SessionId, Option<Box<SessionFile>>, Option<Rescued>),
     /// Group commit: the window of a session is over.
     Window(SessionId),
 }
@@ -98,8 +99,7 @@ pub struct JsonlStorage {
     pub(super) wake: Wake,
     pub(super) sender: Sender<Message>,
     messages: Receiver<Message>,
-    pub(super) finished: VecDeque<(Ticket, JobResult)>,
-    pub(super) moved: VecDeque<(SessionId, Seq)>,
+    pub(super) events: VecDeque<Event>,
     /// Messages that are still to come, those of windows aside.
     under_way: usize,
 }
@@ -128,8 +128,7 @@ impl JsonlStorage {
             wake,
             sender,
             messages,
-            finished: VecDeque::new(),
-            moved: VecDeque::new(),
+            events: VecDeque::new(),
             under_way: 0,
         }
     }
@@ -149,32 +148,49 @@ impl JsonlStorage {
         });
     }
 
-    pub(super) fn here(&mut self, id: &SessionId) -> Option<&mut Here> {
+    pub(super) fn open(&mut self, id: &SessionId) -> Option<&mut Open> {
         match self.live.get_mut(id) {
-            Some(Live::Here(here)) => Some(here),
+            Some(Live::Open(open)) => Some(open),
             _ => None,
         }
     }
 
-    fn finish(&mut self, ticket: Ticket, result: JobResult) {
-        self.finished.push_back((ticket, result));
+    pub(super) fn done(&mut self, ticket: Ticket) {
+        self.events.push_back(Event::Done(ticket));
+    }
+
+    pub(super) fn moved(&mut self, session: &SessionId, durable: Option<Seq>) {
+        self.events.extend(durable.map(|through| Event::Durable { session: session.clone(), through }));
+    }
+
+    /// Answers a request on another thread.
+    fn answer<T: Send + 'static>(
+        &mut self,
+        ticket: Ticket,
+        reply: Promise<T>,
+        work: impl FnOnce(&Shared) -> Result<T, StorageError> + Send + 'static,
+    ) {
+        self.away(Message::Done(ticket), move |shared| {
+            reply.keep(work(shared));
+            Message::Done(ticket)
+        });
     }
 
     /// Takes a file that is here away to another thread.
-    fn take(&mut self, id: &SessionId) -> Option<Box<Here>> {
+    fn take(&mut self, id: &SessionId) -> Option<Box<Open>> {
         let live = self.live.get_mut(id)?;
-        match std::mem::replace(live, Live::Away) {
-            Live::Here(here) => Some(here),
-            Live::Away => None,
-            Live::Lost => {
-                *live = Live::Lost;
+        match std::mem::replace(live, Live::Busy) {
+            Live::Open(open) => Some(open),
+            Live::Busy => None,
+            Live::Poisoned => {
+                *live = Live::Poisoned;
                 None
             }
         }
     }
 
-    fn is_lost(&self, id: &SessionId) -> bool {
-        matches!(self.live.get(id), Some(Live::Lost))
+    fn is_poisoned(&self, id: &SessionId) -> bool {
+        matches!(self.live.get(id), Some(Live::Poisoned))
     }
 
     /// Hears what threads and timers have told.
@@ -190,34 +206,33 @@ impl JsonlStorage {
             self.under_way -= 1;
         }
         match message {
-            Message::Done(ticket, result) => self.finish(ticket, result),
-            Message::Back(ticket, id, file, result) => {
+            Message::Done(ticket) => self.done(ticket),
+            Message::Back(ticket, id, file, moved) => {
                 match file {
-                    Some(file) => self.back(id, *file, matches!(result, JobResult::Kept(Ok(_)))),
+                    Some(file) => self.back(id, *file, moved),
                     None => drop(self.live.remove(&id)),
                 }
-                self.finish(ticket, result);
+                self.done(ticket);
             }
-            Message::Lost(ticket, id, result) => {
-                self.live.insert(id, Live::Lost);
-                self.finish(ticket, result);
+            Message::Poisoned(ticket, id) => {
+                self.live.insert(id, Live::Poisoned);
+                self.done(ticket);
             }
             Message::Synced(id, done) => self.synced(&id, done),
-            Message::Rescued(ticket, id, file, result) => {
-                let live = file.map_or(Live::Lost, |file| {
-                    if let (Ok(Rescued::Anew), Some(seq)) = (&result, file.durable().last()) {
-                        self.moved.push_back((id.clone(), seq));
+            Message::Rescued(ticket, id, file, how) => {
+                let live = file.map_or(Live::Poisoned, |file| {
+                    if how == Some(Rescued::Anew) {
+                        self.moved(&id, file.durable().last());
                     }
-                    Live::Here(Here::new(*file))
+                    Live::Open(Open::new(*file))
                 });
                 self.live.remove(&id);
-                self.live
-                    .insert(if let Ok(Rescued::Renamed(other)) = &result { other.clone() } else { id }, live);
-                self.finish(ticket, JobResult::Rescued(result));
+                self.live.insert(if let Some(Rescued::Renamed(other)) = how { other } else { id }, live);
+                self.done(ticket);
             }
             Message::Window(id) => {
-                if let Some(here) = self.here(&id) {
-                    here.windowed = false;
+                if let Some(open) = self.open(&id) {
+                    open.windowed = false;
                     self.sync(&id);
                 }
             }
@@ -226,86 +241,156 @@ impl JsonlStorage {
 
     /// A file is here again, or for the first time; with `moved`, more of it is durable than was.
     fn back(&mut self, id: SessionId, file: SessionFile, moved: bool) {
-        if let Some(seq) = file.durable().last().filter(|_| moved) {
-            self.moved.push_back((id.clone(), seq));
-        }
-        self.live.insert(id, Live::Here(Here::new(file)));
+        self.moved(&id, file.durable().last().filter(|_| moved));
+        self.live.insert(id, Live::Open(Open::new(file)));
     }
 
     /// Removes a session, live here or not.
-    pub(super) fn delete(&mut self, ticket: Ticket, id: SessionId) {
-        if let Some(here) = self.here(&id).filter(|here| here.file.is_syncing()) {
-            here.leaving = Some(Leaving::Delete(ticket));
+    pub(super) fn delete(&mut self, ticket: Ticket, id: SessionId, reply: Promise<()>) {
+        if let Some(open) = self.open(&id).filter(|open| open.file.is_syncing()) {
+            open.pending = Some(PendingClose::Delete(ticket, reply));
             return;
         }
-        let here = self.take(&id);
-        let lost = here.is_some() || self.is_lost(&id); // should it not be deleted, it is live and has no file
-        let bug = JobResult::Deleted(Err(StorageError::Bug));
-        let broken = match lost {
-            true => Message::Lost(ticket, id.clone(), bug),
-            false => Message::Back(ticket, id.clone(), None, bug),
+        let open = self.take(&id);
+        let poisoned = open.is_some() || self.is_poisoned(&id); // should it not be deleted, it is live and has no file
+        let broken = match poisoned {
+            true => Message::Poisoned(ticket, id.clone()),
+            false => Message::Back(ticket, id.clone(), None, false),
         };
-        self.away(broken, move |shared| match keep::delete(shared, &id, here.map(|here| here.file)) {
-            Ok(()) => Message::Back(ticket, id, None, JobResult::Deleted(Ok(()))),
-            Err((None, error)) if lost => Message::Lost(ticket, id, JobResult::Deleted(Err(error))),
-            Err((file, error)) => Message::Back(ticket, id, file, JobResult::Deleted(Err(error))),
+        self.away(broken, move |shared| match keep::delete(shared, &id, open.map(|open| open.file)) {
+            Ok(()) => {
+                reply.keep(Ok(()));
+                Message::Back(ticket, id, None, false)
+            }
+            Err((file, error)) => {
+                reply.keep(Err(error));
+                match file {
+                    None if poisoned => Message::Poisoned(ticket, id),
+                    file => Message::Back(ticket, id, file, false),
+                }
+            }
         });
     }
 
-    /// A session is no longer live: its file is made durable and let go.
-    pub(super) fn release(&mut self, ticket: Ticket, session: Box<Session>) {
+    /// A session is no longer live: its file is made durable and closed.
+    pub(super) fn release(&mut self, ticket: Ticket, session: Box<Session>, reply: Promise<Released>) {
         let id = session.id().clone();
-        match self.here(&id) {
+        match self.open(&id) {
             None => {
-                let released = match self.live.remove(&id) {
+                reply.keep(Ok(match self.live.remove(&id) {
                     // Nobody knows what of it is durable.
-                    Some(Live::Lost) => Err(Unreleased { session: Some(session), error: StorageError::Bug }),
-                    _ => Ok(()), // it never had an event
-                };
-                return self.finish(ticket, JobResult::Released(released.map_err(Box::new)));
+                    Some(Live::Poisoned) => Released::Short { session, error: StorageError::Bug },
+                    _ => Released::Whole, // it never had an event
+                }));
+                return self.done(ticket);
             }
-            Some(here) if here.file.is_syncing() => {
-                here.leaving = Some(Leaving::Release(ticket, session));
+            Some(open) if open.file.is_syncing() => {
+                open.pending = Some(PendingClose::Release(ticket, session, reply));
                 return;
             }
             Some(_) => {}
         }
-        let Some(here) = self.take(&id) else { return };
-        let bug = Unreleased { session: None, error: StorageError::Bug };
-        let broken = Message::Back(ticket, id.clone(), None, JobResult::Released(Err(Box::new(bug))));
-        self.away(broken, move |shared| {
-            let released = match keep::let_go(shared, here.file, &session) {
+        let Some(open) = self.take(&id) else { return };
+        let back = move || Message::Back(ticket, id, None, false);
+        self.away(back.clone()(), move |shared| {
+            reply.keep(Ok(match keep::close(shared, open.file, &session) {
                 Ok(()) => {
                     let large = session.history().log().footprint() >= heap::WORTH_A_TRIM;
                     drop(session);
                     if large {
                         heap::give_back();
                     }
-                    Ok(())
+                    Released::Whole
                 }
-                Err(error) => Err(Box::new(Unreleased { session: Some(session), error })),
-            };
-            Message::Back(ticket, id, None, JobResult::Released(released))
+                Err(error) => Released::Short { session, error },
+            }));
+            back()
         });
     }
 
     /// Stores a session anew whose file is not what it should be, under its own id or, if that is taken, under `other`.
-    pub(super) fn rescue(&mut self, ticket: Ticket, publication: Box<Publication>, other: Option<SessionId>) {
+    pub(super) fn rescue(
+        &mut self,
+        ticket: Ticket,
+        publication: Box<Publication>,
+        other: Option<SessionId>,
+        reply: Promise<Rescued>,
+    ) {
         let id = publication.header.id.clone();
-        if let Some(here) = self.here(&id).filter(|here| here.file.is_syncing()) {
-            here.leaving = Some(Leaving::Rescue(ticket, publication, other));
+        if let Some(open) = self.open(&id).filter(|open| open.file.is_syncing()) {
+            open.pending = Some(PendingClose::Rescue(ticket, publication, other, reply));
             return;
         }
-        let here = self.take(&id);
-        if here.is_none() && !self.live.contains_key(&id) && publication.log.is_empty() {
-            return self.finish(ticket, JobResult::Rescued(Ok(Rescued::Sound))); // nothing is stored of it yet
+        let open = self.take(&id);
+        if open.is_none() && !self.live.contains_key(&id) && publication.log.is_empty() {
+            reply.keep(Ok(Rescued::Sound)); // nothing is stored of it yet
+            return self.done(ticket);
         }
-        self.live.insert(id.clone(), Live::Away);
-        let broken = Message::Rescued(ticket, id.clone(), None, Err(StorageError::Bug));
-        self.away(broken, move |shared| {
-            let (file, result) = keep::rescue(shared, here.map(|here| here.file), *publication, other);
-            Message::Rescued(ticket, id, file.map(Box::new), result)
+        self.live.insert(id.clone(), Live::Busy);
+        self.away(Message::Rescued(ticket, id.clone(), None, None), move |shared| {
+            let (file, result) = keep::rescue(shared, open.map(|open| open.file), *publication, other);
+            let how = result.as_ref().ok().cloned();
+            reply.keep(result);
+            Message::Rescued(ticket, id, file.map(Box::new), how)
         });
+    }
+
+    fn load(&mut self, ticket: Ticket, id: SessionId, rules: LoadRules, reply: Promise<Box<Loaded>>) {
+        self.live.insert(id.clone(), Live::Busy);
+        let broken = Message::Back(ticket, id.clone(), None, false);
+        self.away(broken, move |shared| {
+            let (file, loaded) = match read::load(shared, &id, &rules.vocabulary, &rules.limits) {
+                Ok((loaded, file)) => (Some(Box::new(file)), Ok(Box::new(loaded))),
+                Err(error) => (None, Err(error)),
+            };
+            reply.keep(loaded);
+            Message::Back(ticket, id, file, false)
+        });
+    }
+
+    fn create(
+        &mut self,
+        ticket: Ticket,
+        id: SessionId,
+        publication: Box<Publication>,
+        reply: Promise<Option<Seq>>,
+    ) {
+        let open = self.take(&id);
+        let parent = publication.parent.as_ref().and_then(|parent| {
+            let parent = self.open(parent)?;
+            parent.file.prefix(&publication.log, publication.inherited)
+        });
+        self.live.insert(id.clone(), Live::Busy);
+        self.away(Message::Poisoned(ticket, id.clone()), move |shared| {
+            let (file, result) = keep::publish(shared, open.map(|open| open.file), &publication, parent);
+            let moved = result.is_ok();
+            reply.keep(result);
+            Message::Back(ticket, id, file.map(Box::new), moved)
+        });
+    }
+
+    fn flush(
+        &mut self,
+        ticket: Ticket,
+        id: &SessionId,
+        facts: Option<Box<ListFacts>>,
+        reply: Promise<Option<Seq>>,
+    ) {
+        let answer = match self.live.get_mut(id) {
+            Some(Live::Poisoned) => Err(StorageError::Bug),
+            Some(Live::Open(open)) if open.file.is_deleted() => Err(write_failed(&FileError::Deleted)),
+            Some(Live::Open(open)) => {
+                let summed = open.summed;
+                let summary = facts.and_then(|facts| Summary::of(&open.file, *facts));
+                let summary = summary.filter(|summary| summary.size() != summed);
+                open.summary = summary.or(open.summary.take());
+                open.waiters.push((ticket, reply));
+                return self.sync(id);
+            }
+            Some(Live::Busy) | None => Ok(None),
+        };
+        reply.keep(answer);
+        self.done(ticket);
     }
 }
 
@@ -314,102 +399,48 @@ impl Storage for JsonlStorage {
         StoreInfo { kind: "jsonl", location: Some(self.root.clone()), durable: true, shared: false }
     }
 
-    fn start(&mut self, ticket: Ticket, job: Job) {
-        match job {
-            Job::Find(id, facts) => {
-                let broken = Message::Done(ticket, JobResult::Found(Err(StorageError::Bug)));
-                self.away(broken, move |shared| {
-                    Message::Done(ticket, JobResult::Found(read::find(shared, &id, facts)))
-                });
+    fn start(&mut self, ticket: Ticket, request: Request) {
+        match request {
+            Request::Find { id, facts, reply } => {
+                self.answer(ticket, reply, move |shared| read::find(shared, &id, facts));
             }
-            Job::List { vocabulary, place, page } => {
-                let broken = Message::Done(ticket, JobResult::Listed(Err(StorageError::Bug)));
-                self.away(broken, move |shared| {
-                    let listed = read::list(shared, &vocabulary, place, &page);
-                    Message::Done(ticket, JobResult::Listed(listed))
-                });
+            Request::List { vocabulary, place, page, reply } => {
+                self.answer(ticket, reply, move |shared| read::list(shared, &vocabulary, place, &page));
             }
-            Job::LookUp(mut place) => {
-                let broken = Message::Done(ticket, JobResult::Listed(Err(StorageError::Bug)));
-                self.away(broken, move |_| {
-                    place.look_up();
-                    Message::Done(ticket, JobResult::LookedUp(place))
-                });
+            Request::LookUp { mut place, reply } => self.answer(ticket, reply, move |_| {
+                place.look_up();
+                Ok(place)
+            }),
+            Request::Inspect { id, rules: LoadRules { vocabulary, limits }, reply } => {
+                self.answer(ticket, reply, move |shared| read::inspect(shared, &id, &vocabulary, &limits));
             }
-            Job::Inspect { id, vocabulary, limits } => {
-                let broken = Message::Done(ticket, JobResult::Inspected(Err(StorageError::Bug)));
-                self.away(broken, move |shared| {
-                    let inspected = read::inspect(shared, &id, &vocabulary, &limits);
-                    Message::Done(ticket, JobResult::Inspected(inspected))
-                });
-            }
-            Job::Load { id, vocabulary, limits } => {
-                self.live.insert(id.clone(), Live::Away);
-                let broken =
-                    Message::Back(ticket, id.clone(), None, JobResult::Loaded(Err(StorageError::Bug)));
-                self.away(broken, move |shared| match read::load(shared, &id, &vocabulary, &limits) {
-                    Ok((loaded, file)) => Message::Back(
-                        ticket,
-                        id,
-                        Some(Box::new(file)),
-                        JobResult::Loaded(Ok(Box::new(loaded))),
-                    ),
-                    Err(error) => Message::Back(ticket, id, None, JobResult::Loaded(Err(error))),
-                });
-            }
-            Job::Publish(id, publication) => {
-                let here = self.take(&id);
-                let parent = publication.parent.as_ref().and_then(|parent| {
-                    let parent = self.here(parent)?;
-                    parent.file.prefix(&publication.log, publication.inherited)
-                });
-                self.live.insert(id.clone(), Live::Away);
-                let broken = Message::Lost(ticket, id.clone(), JobResult::Kept(Err(StorageError::Bug)));
-                self.away(broken, move |shared| {
-                    let (file, result) =
-                        keep::publish(shared, here.map(|here| here.file), &publication, parent);
-                    Message::Back(ticket, id, file.map(Box::new), JobResult::Kept(result))
-                });
-            }
-            Job::Sync(id, _) if self.is_lost(&id) => {
-                self.finish(ticket, JobResult::Kept(Err(StorageError::Bug)));
-            }
-            Job::Sync(id, facts) => match self.here(&id) {
-                None => self.finish(ticket, JobResult::Kept(Ok(None))),
-                Some(here) if here.file.is_deleted() => {
-                    let lost = write_failed(&FileError::Deleted);
-                    self.finish(ticket, JobResult::Kept(Err(lost)));
-                }
-                Some(here) => {
-                    let summed = here.summed;
-                    let summary = facts.and_then(|facts| Summary::of(&here.file, *facts));
-                    let summary = summary.filter(|summary| summary.size() != summed);
-                    here.summary = summary.or(here.summary.take());
-                    here.waiters.push(ticket);
-                    self.sync(&id);
-                }
-            },
-            Job::Release(session) => self.release(ticket, session),
-            Job::Rescue(publication, other) => self.rescue(ticket, publication, other),
-            Job::Delete(id) => self.delete(ticket, id),
-            Job::Abandon(id) => drop(self.live.remove(&id)),
+            Request::Load { id, rules, reply } => self.load(ticket, id, rules, reply),
+            Request::Create { id, publication, reply } => self.create(ticket, id, publication, reply),
+            Request::Sync { id, facts, reply } => self.flush(ticket, &id, facts, reply),
+            Request::Release { session, reply } => self.release(ticket, session, reply),
+            Request::Rescue { publication, other, reply } => self.rescue(ticket, publication, other, reply),
+            Request::Delete { id, reply } => self.delete(ticket, id, reply),
         }
     }
 
-    fn finished(&mut self) -> Option<(Ticket, JobResult)> {
+    fn poll(&mut self) -> Option<Event> {
         self.listen();
-        self.finished.pop_front()
+        self.events.pop_front()
+    }
+
+    fn discard(&mut self, id: &SessionId) {
+        self.live.remove(id);
     }
 
     fn write(&mut self, session: &Session) -> Written {
         let id = session.id();
-        if self.is_lost(id) {
+        if self.is_poisoned(id) {
             return Written::Failed(StorageError::Bug);
         }
-        let Some(here) = self.here(id).filter(|here| !here.file.needs_mending()) else {
-            return Written::Publish;
+        let Some(open) = self.open(id).filter(|open| !open.file.needs_mending()) else {
+            return Written::Create;
         };
-        match here.file.write(session.history().log()) {
+        match open.file.write(session.history().log()) {
             Ok(()) => {
                 let id = id.clone();
                 self.sync_later(&id);
@@ -421,36 +452,32 @@ impl Storage for JsonlStorage {
 
     fn check(&self, id: &SessionId) -> Result<(), StorageError> {
         match self.live.get(id) {
-            Some(Live::Here(here)) => here.file.check().map_err(|error| write_failed(&error)),
-            Some(Live::Lost) => Err(StorageError::Bug),
-            Some(Live::Away) | None => Ok(()), // whoever names it waits for it, or it has no event
+            Some(Live::Open(open)) => open.file.check().map_err(|error| write_failed(&error)),
+            Some(Live::Poisoned) => Err(StorageError::Bug),
+            Some(Live::Busy) | None => Ok(()), // whoever names it waits for it, or it has no event
         }
     }
 
-    fn durable_moved(&mut self) -> Option<(SessionId, Seq)> {
-        self.moved.pop_front()
-    }
-
-    fn has_news(&mut self) -> bool {
+    fn has_events(&mut self) -> bool {
         self.listen();
-        !(self.finished.is_empty() && self.moved.is_empty())
+        !self.events.is_empty()
     }
 
     fn is_quiet(&self) -> bool {
-        self.under_way == 0 && self.finished.is_empty() && self.moved.is_empty()
+        self.under_way == 0 && self.events.is_empty()
     }
 
     fn durable(&self, id: &SessionId) -> Option<Seq> {
         match self.live.get(id) {
-            Some(Live::Here(here)) => here.file.durable().last(),
+            Some(Live::Open(open)) => open.file.durable().last(),
             _ => None,
         }
     }
 
     fn warnings(&self, id: &SessionId) -> Vec<String> {
         match self.live.get(id) {
-            Some(Live::Here(here)) => here.file.notes().to_vec(),
-            Some(Live::Lost) => {
+            Some(Live::Open(open)) => open.file.notes().to_vec(),
+            Some(Live::Poisoned) => {
                 vec!["a bug has let go of the session's log: close the session and load it".to_owned()]
             }
             _ => Vec::new(),
