@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sessiond::json::Json;
 use sessiond::log::Log;
 use sessiond::view::RepairKind;
-use sessiond::view::RepairKind::{DuplicateId, MissingResult, Moved, OrphanResult};
+use sessiond::view::RepairKind::{DuplicateId, LeftOut, MissingResult, Moved, OrphanResult};
 use sessiond::view::{
     Reason, Repair, RequestState, View, Watch, canonical, context_text, equal_headers, header_reason,
     header_text, mend_messages, next_reason,
@@ -151,11 +151,20 @@ fn refused(messages: &[String]) -> Option<String> {
             return Some(format!("{at}: message id twice"));
         }
         let blocks = message["content"].as_array().unwrap();
-        if blocks.is_empty() && !waiting.is_empty() {
-            return Some(format!("{at}: nothing, before results"));
+        let is_blank = |block: &Value| block["text"].as_str().is_some_and(|text| text.trim().is_empty());
+        if blocks.iter().all(is_blank) {
+            return Some(format!("{at}: nothing"));
         }
         for block in blocks {
-            let is_result = block["type"] == "tool-result" && message["role"] == "user";
+            let is_result = block["type"] == "tool-result";
+            let inner = block["content"].as_array().into_iter().flatten();
+            if inner.map(|inner| &inner["type"]).any(|kind| kind == "tool-call" || kind == "tool-result") {
+                return Some(format!("{at}: a tool's part in a result"));
+            }
+            let role = if is_result { "user" } else { "assistant" };
+            if (is_result || block["type"] == "tool-call") && message["role"] != role {
+                return Some(format!("{at}: a tool's part of the wrong role"));
+            }
             match is_result {
                 true if !waiting.remove(&block["toolCallId"].to_string()) => {
                     return Some(format!("{at}: a result that nothing waits for"));
@@ -206,7 +215,7 @@ fn told(repairs: &[Repair]) -> Vec<(RepairKind, usize, &str)> {
 
 #[test]
 fn what_is_in_order_stays_as_it_is() {
-    let spaced = r#"{ "id": "s", "role":"user","content":[ ],"source":{"kind":"user"}, "more":1.0e2 }"#;
+    let spaced = r#"{ "id": "s", "role":"user","content":[ {"type":"image"} ],"source":{"kind":"user"}, "more":1.0e2 }"#;
     let messages = [
         user("u", &[words("hi")]),
         assistant("a", &["c", "d"]),
@@ -223,14 +232,15 @@ fn what_is_in_order_stays_as_it_is() {
 
 #[test]
 fn a_call_without_a_result_gets_an_error() {
-    let (messages, repairs) = mended(&[assistant("a", &["c", "d"]), result("r", "c"), user("u", &[])]);
+    let (messages, repairs) =
+        mended(&[assistant("a", &["c", "d"]), result("r", "c"), user("u", &[words("u")])]);
     assert_eq!(refused(&messages), None);
     assert_eq!(told(&repairs), [(MissingResult, 2, "d")]);
     let made: Value = serde_json::from_str(&messages[2]).unwrap();
     assert_eq!(made["content"][0]["isError"], true);
     assert_eq!(made["source"], json!({"kind": "tool", "callId": "d"}));
     assert!(made["content"][0]["content"][0]["text"].as_str().unwrap().contains("outcome is unknown"));
-    assert_eq!(messages[3], user("u", &[]));
+    assert_eq!(messages[3], user("u", &[words("u")]));
 }
 
 #[test]
@@ -288,6 +298,55 @@ fn what_stands_between_moves_behind() {
     );
 }
 
+fn of_role(role: &str, id: &str, blocks: &[Value]) -> String {
+    let source = json!({"kind": "model", "provider": "p", "model": "m"});
+    json!({"id": id, "role": role, "content": blocks, "source": source}).to_string()
+}
+
+fn call_block(id: &str) -> Value {
+    json!({"type": "tool-call", "id": id, "name": "t", "arguments": "{}"})
+}
+
+#[test]
+fn parts_where_none_may_stand_and_what_says_nothing_are_left_out() {
+    let (call, done) = (assistant("a", &["c"]), result("r", "c"));
+    // A result in an assistant's message is none, whatever waits for it.
+    let odd = of_role("assistant", "b", &[result_block("c"), words("x"), result_block("d")]);
+    let (messages, repairs) = mended(&[call.clone(), done.clone(), odd]);
+    let kept = of_role("assistant", "b", &[words("x")]);
+    assert_eq!(messages, [call.clone(), done.clone(), kept]);
+    assert_eq!(told(&repairs), [(LeftOut, 2, "c"), (LeftOut, 2, "d")]);
+    // A call in a message of another role is none, and no reason to move anything.
+    let odd = user("u", &[call_block("e"), result_block("c"), call_block("f")]);
+    let (messages, repairs) = mended(&[call.clone(), odd]);
+    assert_eq!(messages, [call.clone(), user("u", &[result_block("c")])]);
+    assert_eq!(told(&repairs), [(LeftOut, 1, "e"), (LeftOut, 1, "f")]);
+    let (messages, repairs) =
+        mended(&[of_role("system", "s", &[call_block("e"), words("x"), result_block("c")])]);
+    assert_eq!(messages, [of_role("system", "s", &[words("x")])]);
+    assert_eq!(told(&repairs), [(LeftOut, 0, "e"), (LeftOut, 0, "c")]);
+    // Of what is told or taken apart, too.
+    let (messages, repairs) = mended(&[user("u", &[result_block("n"), call_block("e")])]);
+    assert_eq!((refused(&messages), told(&repairs)), (None, vec![(LeftOut, 0, "e"), (OrphanResult, 0, "n")]));
+    // A message that says nothing stands between nothing.
+    let empty = [user("u", &[]), user("v", &[words(" \n")]), of_role("assistant", "w", &[result_block("c")])];
+    let (messages, repairs) =
+        mended(&[&[call.clone()], &empty[..], &[done.clone(), user("x", &[])]].concat());
+    assert_eq!(messages, [call.clone(), done.clone()]);
+    // Behind the call stands its result.
+    assert_eq!(told(&repairs), ["u", "v", "c", "w", "x"].map(|id| (LeftOut, 2, id)));
+    // Nor is there a tool's part in a result.
+    let inner = |more: &[Value]| json!({"type": "tool-result", "toolCallId": "c", "content": more});
+    let odd = user("u", &[inner(&[words("x"), call_block("e"), result_block("f")])]);
+    let (messages, repairs) = mended(&[call.clone(), odd]);
+    assert_eq!(messages, [call.clone(), user("u", &[inner(&[words("x")])])]);
+    assert_eq!(told(&repairs), [(LeftOut, 1, "e"), (LeftOut, 1, "f")]);
+    let odd = user("u", &[words("first"), inner(&[call_block("e")])]);
+    let (messages, repairs) = mended(&[call, odd]);
+    assert_eq!(refused(&messages), None);
+    assert_eq!(told(&repairs)[..3], [(Moved, 1, "u"), (LeftOut, 1, "e"), (Moved, 2, "u-2")]);
+}
+
 fn view_of(log: &Log) -> View {
     let mut view = View::default();
     log.iter().for_each(|event| view.follow(event));
@@ -315,7 +374,7 @@ const APPEND: &str = r#""surfaceOp":"append""#;
 fn warnings_name_seqs_and_ids() {
     let mut lines = vec![
         surface(0, "assistant/message", &assistant("a", &["c", "", "d"]), APPEND),
-        surface(1, "user/message", &user("a", &[]), APPEND),
+        surface(1, "user/message", &user("a", &[words("a")]), APPEND),
         surface(2, "tool/result", &result("r", "d"), APPEND),
         surface(3, "tool/result", &result("s", "d"), APPEND),
         surface(4, "assistant/message", &assistant("b", &["\u{e9}c"]), APPEND),
@@ -335,11 +394,53 @@ fn warnings_name_seqs_and_ids() {
     };
     lines.push(surface(5, "tool/result", &result("r", "d"), &op(2, 2, &[2])));
     assert_eq!(warnings(&lines), told.map(|one| one.replace("event 2", "event 5")));
-    lines.push(surface(6, "user/message", &user("k", &[]), &op(0, 3, &[0, 1, 5, 3])));
+    lines.push(surface(6, "user/message", &user("k", &[words("k")]), &op(0, 3, &[0, 1, 5, 3])));
     assert_eq!(warnings(&lines), [told[1], told[4], told[5]]);
     // Ids are told wherever they were used before.
     lines.push(surface(7, "assistant/message", &assistant("z", &["c"]), APPEND));
     assert!(warnings(&lines).contains(&"event 7 repeats call id \"c\", which event 0 has used".to_owned()));
+}
+
+#[test]
+fn warnings_name_parts_where_none_may_stand() {
+    let nested = |more: &[Value]| {
+        let block = json!({"type": "tool-result", "toolCallId": "d", "content": more});
+        json!({"id": "r", "role": "user", "content": [block], "source": {"kind": "tool", "callId": "d"}})
+            .to_string()
+    };
+    let of_model = of_role("assistant", "b", &[words("x"), result_block("c")]);
+    let mut lines = vec![
+        surface(0, "user/message", &user("u", &[words("x"), call_block("c")]), APPEND),
+        surface(1, "assistant/message", &of_model, APPEND),
+        surface(2, "assistant/message", &assistant("a", &["d"]), APPEND),
+        surface(3, "tool/result", &nested(&[call_block("e")]), APPEND),
+        surface(4, "user/message", &user("v", &[words(" ")]), APPEND),
+    ];
+    let of_result = |seq: usize, id: &str| {
+        format!(
+            "event {seq} holds a result of call {id:?} outside of a message of role user, or inside another result, where no provider takes one"
+        )
+    };
+    let of_call = |seq: usize, id: &str| {
+        format!(
+            "event {seq} holds call {id:?} outside of an assistant's message, where no provider takes one"
+        )
+    };
+    let first = [of_call(0, "c"), of_result(1, "c")];
+    let empty = "event 4 holds a message without content".to_owned();
+    assert_eq!(warnings(&lines), [&first[..], &[of_call(3, "e"), empty.clone()]].concat());
+    // Of a log that is followed as it grows, too.
+    let mut watch = Watch::default();
+    let op = |of: usize| {
+        format!(r#""sourceEventSeqs":[{of}],"surfaceOp":{{"op":"replace","start":{of},"end":{of}}}"#)
+    };
+    for (of, more, want) in [(3, words("x"), None), (5, result_block("f"), Some(of_result(6, "f")))] {
+        lines.push(surface(lines.len(), "tool/result", &nested(&[more]), &op(of)));
+        assert_eq!(warnings(&lines), [&first[..], want.as_slice(), &[empty.clone()]].concat());
+        let log = log_of(&lines);
+        let told = watch.warnings(&log, &view_of(&log)).len();
+        assert_eq!(told, Watch::default().warnings(&log, &view_of(&log)).len());
+    }
 }
 
 #[test]
@@ -367,6 +468,18 @@ fn message((kind, at, call, other): (u8, usize, u8, u8)) -> String {
         5 => user(&id, &[result_block(&first), words("t"), result_block(&second)]),
         6 => user(&id, &[words("t"), result_block(&first)]),
         7 => assistant(&id, &[]),
+        14 => user(&id, &[call_block(&first), result_block(&second)]),
+        15 => of_role("assistant", &id, &[result_block(&first), call_block(&second)]),
+        16 => of_role("assistant", &id, &[result_block(&first)]),
+        17 => user(&id, &[call_block(&first), words(" ")]),
+        18 => user(&id, &[words(""), result_block(&first), result_block(&second)]),
+        19 => {
+            let inner = [call_block(&second), words("t"), result_block(&second)];
+            user(
+                &id,
+                &[json!({"type": "tool-result", "toolCallId": first, "content": inner}), call_block(&first)],
+            )
+        }
         _ => result(&id, &first),
     }
 }
@@ -375,7 +488,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_mended_is_taken_and_stays(acts in prop::collection::vec((0..14u8, 0..6u8, 0..6u8), 0..30)) {
+    fn what_was_mended_is_taken_and_stays(acts in prop::collection::vec((0..20u8, 0..6u8, 0..6u8), 0..30)) {
         let messages: Vec<String> =
             acts.into_iter().enumerate().map(|(at, (kind, call, other))| message((kind, at, call, other))).collect();
         let (once, repairs) = mended(&messages);
@@ -386,7 +499,8 @@ proptest! {
         for (index, message) in once.iter().enumerate() {
             prop_assert!(messages.contains(message) || repairs.iter().any(|repair| repair.index == index || repair.kind == DuplicateId));
         }
-        prop_assert!(repairs.iter().all(|repair| repair.index < once.len()));
+        let count = |repair: &Repair| once.len() + usize::from(repair.kind == LeftOut);
+        prop_assert!(repairs.iter().all(|repair| repair.index < count(repair)));
         let (twice, more) = mended(&once);
         prop_assert_eq!((twice, more), (once, vec![]));
     }

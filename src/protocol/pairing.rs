@@ -7,7 +7,7 @@ use super::RawJson;
 use crate::view::{Repair, RepairKind};
 
 /// The messages of a request as the log has them (`as_is`), or as model providers take them (`repair`): behind each message
-/// with tool calls one result for each of them, no other results, and no id twice.
+/// with tool calls one result for each of them, no other results, no id twice, and no message without content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -29,6 +29,9 @@ pub enum RequestRepairKind {
     /// A message that stood between a call and its result now stands behind the results, or a result of several in one
     /// message has become one of its own.
     Moved,
+    /// A call outside of an assistant's message, a result outside of one of the user's role, either of them inside a
+    /// result, or a message without content was left out.
+    LeftOut,
 }
 
 /// One change.
@@ -36,7 +39,7 @@ pub enum RequestRepairKind {
 pub struct RequestRepair {
     /// What was done.
     pub kind: RequestRepairKind,
-    /// The message, by its index in `messages`.
+    /// The message, by its index in `messages`; where a message was left out, the index that it would have.
     pub index: u64,
     /// The message's id where it was moved; else that of the call or message, as `messages` has it.
     #[schemars(with = "String")]
@@ -50,6 +53,7 @@ impl From<Repair> for RequestRepair {
             RepairKind::OrphanResult => RequestRepairKind::OrphanResult,
             RepairKind::DuplicateId => RequestRepairKind::DuplicateId,
             RepairKind::Moved => RequestRepairKind::Moved,
+            RepairKind::LeftOut => RequestRepairKind::LeftOut,
         };
         Self { kind, index: repair.index as u64, id: RawJson::from_text(repair.id) }
     }

@@ -6,6 +6,8 @@
 //!   a call and its result comes behind the results. Which result is whose: [`Pairs`].
 //! - A call without a result gets an error result that says that its outcome is unknown.
 //! - A result without a call is told as text in a message of the user's role.
+//! - A call that is not in an assistant's message, a result that is not in one of the user's role, and either inside a
+//!   result's content is left out; so is a message that says nothing then.
 //! - A call id or message id that was used before, and a call id that is empty or no string, is given another; a call's
 //!   result goes with it.
 //!
@@ -15,7 +17,11 @@ use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use super::pairing::{Answer, Pairs, Speaker, blocks, call_blocks, call_ids, result_id, speaker};
+use super::edits::Edits;
+use super::pairing::{
+    Answer, Astray, Pairs, Speaker, astray, blocks, call_blocks, call_ids, is_blank, result_id, says_nothing,
+    speaker,
+};
 use crate::json::{Json, JsonStr, Type, quote};
 
 /// What was changed in a list of messages.
@@ -30,6 +36,8 @@ pub enum RepairKind {
     /// A message that stood between a call and its result now stands behind the results, or a result of several in one
     /// message has become one of its own.
     Moved,
+    /// A tool's part where none may stand, or a message without content, is not in the list.
+    LeftOut,
 }
 
 /// One change.
@@ -37,9 +45,10 @@ pub enum RepairKind {
 pub struct Repair {
     /// What was done.
     pub kind: RepairKind,
-    /// The message, by its place in the list that came out.
+    /// The message, by its place in the list that came out; of a message that is left out, the place that it would have.
     pub index: usize,
-    /// As JSON text, as it is now: a message's id where it was moved; else the id of the call or message.
+    /// As JSON text, as it is now: a message's id where it was moved; else the id of the call or message, `""` where it has
+    /// none.
     pub id: String,
 }
 
@@ -121,7 +130,8 @@ impl Plan {
             });
         }
         for (at, results) in &plan.results {
-            let all = messages.get(*at).map_or(0, |message| blocks(*message).count());
+            let stays = |block: &Json<'_>| Astray::in_message(Speaker::User, *block).is_none();
+            let all = messages.get(*at).map_or(0, |message| blocks(*message).filter(stays).count());
             let Some(Some(group)) = results.values().next() else { continue };
             let one_group = results.values().all(|answered| *answered == Some(*group));
             let pure = results.len() == all;
@@ -222,6 +232,11 @@ impl<'a> Writer<'a, '_> {
             if self.plan.whole.contains_key(&at) {
                 continue; // it stands behind its calls
             }
+            if says_nothing(*message) {
+                astray(*message).for_each(|part| self.note_left_out(part.id()));
+                self.note_left_out(id_of(*message));
+                continue;
+            }
             match self.plan.results.get(&at) {
                 Some(results) => self.rest(at, *message, results),
                 None => self.plain(at, *message),
@@ -231,6 +246,21 @@ impl<'a> Writer<'a, '_> {
 
     fn note(&mut self, kind: RepairKind, id: &str) {
         self.out.repairs.push(Repair { kind, index: self.out.messages.len(), id: id.to_owned() });
+    }
+
+    fn note_left_out(&mut self, id: Option<JsonStr<'a>>) {
+        self.note(RepairKind::LeftOut, id.map_or("\"\"", JsonStr::text));
+    }
+
+    /// Leaves out what of a message, and of its results, may not stand there.
+    fn leave_out(&mut self, edits: &mut Edits<'a>) {
+        let message = edits.value;
+        let speaker = speaker(message);
+        astray(message).for_each(|part| self.note_left_out(part.id()));
+        edits.cut(message, |block| Astray::in_message(speaker, block).is_some());
+        for block in blocks(message).filter(|block| speaker == Speaker::User && result_id(*block).is_some()) {
+            edits.cut(block, |inner| Astray::in_result(inner).is_some());
+        }
     }
 
     /// Gives the message its id, and says if it was moved.
@@ -251,6 +281,7 @@ impl<'a> Writer<'a, '_> {
     fn plain(&mut self, at: usize, message: Json<'a>) {
         let mut edits = Edits::of(message);
         self.name(at, &mut edits);
+        self.leave_out(&mut edits);
         let Some(answers) = self.plan.groups.get(&at) else {
             return self.out.messages.push(edits.text());
         };
@@ -298,6 +329,7 @@ impl<'a> Writer<'a, '_> {
     fn whole(&mut self, at: usize, message: Json<'a>, results: &[(ResultAt, &str)]) {
         let mut edits = Edits::of(message);
         self.name(at, &mut edits);
+        self.leave_out(&mut edits);
         for ((_, place), call) in results {
             let block = blocks(message).nth(*place);
             let source = message.at(&["source", "callId"]).filter(|_| results.len() == 1);
@@ -312,6 +344,8 @@ impl<'a> Writer<'a, '_> {
         let name = self.names.messages.give(id_of(message), "\"tool-result\"").into_owned();
         self.note(RepairKind::Moved, &name);
         let mut edits = Edits::of(block);
+        blocks(block).filter_map(Astray::in_result).for_each(|part| self.note_left_out(part.id()));
+        edits.cut(block, |inner| Astray::in_result(inner).is_some());
         block.get("toolCallId").into_iter().for_each(|id| edits.rename(id, call));
         self.out.messages.push(Cow::Owned(result_message(&name, call, &edits.text())));
     }
@@ -331,19 +365,26 @@ impl<'a> Writer<'a, '_> {
 
     /// What is left of a message whose results are taken out or have no call: these are told as text.
     fn rest(&mut self, at: usize, message: Json<'a>, results: &BTreeMap<usize, Option<usize>>) {
-        let mut content = Vec::new();
+        let (mut content, mut says) = (Vec::new(), false);
         let mut orphans = Vec::new();
         for (place, block) in blocks(message).enumerate() {
             match results.get(&place) {
-                None => content.push(Cow::Borrowed(block.text())),
+                None => match Astray::in_message(Speaker::User, block) {
+                    Some(part) => self.note_left_out(part.id()),
+                    None => {
+                        says |= !is_blank(block);
+                        content.push(Cow::Borrowed(block.text()));
+                    }
+                },
                 Some(None) => {
+                    says = true;
                     orphans.push(result_id(block).flatten().map_or("\"\"", JsonStr::text));
                     tell_orphan(block, &mut content);
                 }
                 Some(Some(_)) => {}
             }
         }
-        if content.is_empty() {
+        if !says {
             return;
         }
         let mut edits = Edits::of(message);
@@ -394,56 +435,4 @@ fn tell_orphan<'a>(block: Json<'a>, out: &mut Vec<Cow<'a, str>>) {
     let end = if told.is_empty() { "; it is empty." } else { ":" };
     out.push(text(&format!("{kind} of tool call{of}, which does not stand before it{end}")));
     out.extend(told);
-}
-
-/// Parts of a value's text that are replaced.
-struct Edits<'a> {
-    value: Json<'a>,
-    /// From where to where, in bytes of the text, and what comes there.
-    edits: Vec<(usize, usize, String)>,
-}
-
-impl<'a> Edits<'a> {
-    fn of(value: Json<'a>) -> Self {
-        Self { value, edits: Vec::new() }
-    }
-
-    fn start_of(&self, part: Json<'_>) -> usize {
-        // A part of a value is a slice of its text, so addresses tell how far in it begins.
-        part.text().as_ptr().addr().saturating_sub(self.value.text().as_ptr().addr())
-    }
-
-    fn put(&mut self, part: Json<'_>, with: String) {
-        let start = self.start_of(part);
-        self.edits.push((start, start + part.text().len(), with));
-    }
-
-    /// The same of a string, unless it is that already.
-    fn rename(&mut self, id: Json<'_>, name: &str) {
-        if id.as_str() != Some(JsonStr::from_verified(name)) {
-            self.put(id, name.to_owned());
-        }
-    }
-
-    /// A member at the front of an object that has others.
-    fn insert(&mut self, object: Json<'_>, member: String) {
-        let at = self.start_of(object) + 1;
-        self.edits.push((at, at, member));
-    }
-
-    fn text(mut self) -> Cow<'a, str> {
-        let text = self.value.text();
-        if self.edits.is_empty() {
-            return Cow::Borrowed(text);
-        }
-        self.edits.sort_by_key(|edit| edit.0);
-        let (mut out, mut from) = (String::with_capacity(text.len()), 0);
-        for (start, end, with) in &self.edits {
-            out.push_str(text.get(from..*start).unwrap_or(""));
-            out.push_str(with);
-            from = *end;
-        }
-        out.push_str(text.get(from..).unwrap_or(""));
-        Cow::Owned(out)
-    }
 }

@@ -5,6 +5,7 @@
 
 mod activity;
 mod calls;
+mod edits;
 mod mended;
 mod message_id;
 mod nodes;

@@ -3,10 +3,13 @@
 //! A model provider wants behind a message with tool calls, before anything else, exactly one result for each of them, and a
 //! result nowhere else. Messages are followed in the order in which a provider would see them. A result answers a call of
 //! the last message with calls, the first of that id that has no result; else the latest such call before it.
+//!
+//! Calls stand in an assistant's message, results in one of the user's role (FORMAT 4). A tool's part elsewhere ([`astray`])
+//! is neither, and a message without anything else ([`says_nothing`]) is none.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::json::{Json, JsonStr};
+use crate::json::{Json, JsonStr, Type};
 
 /// A call by its message and its place among the calls of that.
 pub(super) type CallAt<M> = (M, usize);
@@ -48,6 +51,9 @@ impl<M: Copy + Ord> Pairs<M> {
         message: Json<'a>,
         mut result: impl FnMut(usize, Option<JsonStr<'a>>, Answer<M>),
     ) {
+        if says_nothing(message) {
+            return;
+        }
         match speaker(message) {
             Speaker::Assistant => {
                 let mut calls = call_ids(message).enumerate().peekable();
@@ -64,11 +70,11 @@ impl<M: Copy + Ord> Pairs<M> {
             }
             Speaker::User => {
                 let mut blocks = blocks(message).enumerate().peekable();
-                self.disturbed |= blocks.peek().is_none();
+                self.disturbed |= blocks.peek().is_none(); // its content is no list
                 for (place, block) in blocks {
                     match result_id(block) {
                         Some(id) => result(place, id, self.answer(id)),
-                        None => self.disturbed = true,
+                        None => self.disturbed |= !is_call(block),
                     }
                 }
             }
@@ -100,6 +106,7 @@ impl<M: Copy + Ord> Pairs<M> {
 }
 
 /// Whose message it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Speaker {
     Assistant,
     User,
@@ -120,7 +127,7 @@ pub(super) fn blocks(message: Json<'_>) -> impl Iterator<Item = Json<'_>> {
 
 /// The tool calls of an assistant's message.
 pub(super) fn call_blocks(message: Json<'_>) -> impl Iterator<Item = Json<'_>> {
-    blocks(message).filter(|block| block.get("type").is_some_and(|kind| kind.is_str("tool-call")))
+    blocks(message).filter(|block| is_call(*block))
 }
 
 /// The ids of the calls of an assistant's message; none for one that is empty, missing or no string.
@@ -130,6 +137,71 @@ pub(super) fn call_ids(message: Json<'_>) -> impl Iterator<Item = Option<JsonStr
 
 /// If a block is a tool's result, the id of its call, if that is a string.
 pub(super) fn result_id(block: Json<'_>) -> Option<Option<JsonStr<'_>>> {
-    let is_result = block.get("type").is_some_and(|kind| kind.is_str("tool-result"));
-    is_result.then(|| block.get("toolCallId").and_then(Json::as_str))
+    is_of(block, "tool-result").then(|| block.get("toolCallId").and_then(Json::as_str))
+}
+
+pub(super) fn is_call(block: Json<'_>) -> bool {
+    is_of(block, "tool-call")
+}
+
+fn is_of(block: Json<'_>, kind: &str) -> bool {
+    block.get("type").is_some_and(|own| own.is_str(kind))
+}
+
+/// A tool's part that no provider takes where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Astray<'a> {
+    /// A call, by its id if that is a string, elsewhere than in an assistant's message.
+    Call(Option<JsonStr<'a>>),
+    /// A result, by its call's id if that is a string, elsewhere than in a message of the user's role.
+    Result(Option<JsonStr<'a>>),
+}
+
+impl<'a> Astray<'a> {
+    pub(super) fn id(self) -> Option<JsonStr<'a>> {
+        let (Self::Call(id) | Self::Result(id)) = self;
+        id
+    }
+
+    fn of(block: Json<'a>, calls: bool, results: bool) -> Option<Self> {
+        match result_id(block) {
+            Some(id) => (!results).then_some(Self::Result(id)),
+            None => (!calls && is_call(block)).then(|| Self::Call(block.get("id").and_then(Json::as_str))),
+        }
+    }
+
+    /// Whether a block of that speaker's is astray.
+    pub(super) fn in_message(speaker: Speaker, block: Json<'a>) -> Option<Self> {
+        Self::of(block, speaker == Speaker::Assistant, speaker == Speaker::User)
+    }
+
+    /// Whether a block of a result's content is astray.
+    pub(super) fn in_result(block: Json<'a>) -> Option<Self> {
+        Self::of(block, false, false)
+    }
+}
+
+/// The parts of a message that are astray, those in the results that it holds too.
+pub(super) fn astray(message: Json<'_>) -> impl Iterator<Item = Astray<'_>> {
+    let speaker = speaker(message);
+    blocks(message).flat_map(move |block| {
+        let own = Astray::in_message(speaker, block);
+        let is_result = own.is_none() && result_id(block).is_some();
+        let inner = is_result.then(|| blocks(block).filter_map(Astray::in_result));
+        own.into_iter().chain(inner.into_iter().flatten())
+    })
+}
+
+/// Whether nothing is left of a message when what is astray and blank text is left out of it: providers refuse one
+/// without content.
+pub(super) fn says_nothing(message: Json<'_>) -> bool {
+    let speaker = speaker(message);
+    let is_list = message.get("content").is_some_and(|content| content.kind() == Type::Array);
+    is_list && blocks(message).all(|block| is_blank(block) || Astray::in_message(speaker, block).is_some())
+}
+
+/// Whether a block is text without a letter.
+pub(super) fn is_blank(block: Json<'_>) -> bool {
+    let text = || block.get("text").and_then(Json::as_str);
+    is_of(block, "text") && text().is_some_and(|text| text.lossy().trim().is_empty())
 }

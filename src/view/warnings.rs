@@ -1,7 +1,8 @@
 //! What a model provider would refuse of a log's messages, in words (PROTOCOL 3, Warnings).
 //!
 //! Appends pay nothing for it: whoever asks has the events followed since the last one who asked. Behind a replacement by a
-//! user's or an assistant's message the surface is walked anew; one of a tool's result changes no pair and no id.
+//! user's or an assistant's message the surface is walked anew; one of a tool's result changes no pair and no id, and is
+//! walked to only where parts are astray.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -9,7 +10,7 @@ use std::hash::BuildHasher;
 use foldhash::quality::RandomState;
 
 use super::message_id::message_of as message_in;
-use super::pairing::{Answer, Pairs, call_ids};
+use super::pairing::{Answer, Astray, Pairs, astray, call_ids, says_nothing};
 use super::reading::message_of;
 use super::view::View;
 use crate::json::{Json, JsonStr, quote};
@@ -60,6 +61,14 @@ struct Misplaced {
     call: Option<Seq>,
 }
 
+/// A part or a message of the surface that no provider takes.
+#[derive(Debug)]
+struct Refused {
+    seq: Seq,
+    /// What it is, in words.
+    what: String,
+}
+
 /// How an id was used so far.
 #[derive(Debug)]
 struct Use {
@@ -80,6 +89,7 @@ pub struct Watch {
     messages: usize,
     pairs: Pairs<(Seq, Seq)>,
     results: Told<Misplaced>,
+    refused: Told<Refused>,
 }
 
 impl Watch {
@@ -121,6 +131,8 @@ impl Watch {
             }
         };
         self.results.put_into(&mut out, misplaced, "results are out of place");
+        let refused = |Refused { seq, what }: &Refused| format!("event {seq} holds {what}; {REMEDY}");
+        self.refused.put_into(&mut out, refused, "parts or messages would be refused");
         self.ids.put_into(&mut out, String::clone, "ids are repeated or empty");
         out
     }
@@ -131,7 +143,13 @@ impl Watch {
             let replaces = || event.surface_op().is_some_and(|op| !op.is_str("append"));
             match event.kind() {
                 Kind::ToolCall => self.started(event),
-                Kind::ToolResult => self.message(event, replaces()),
+                Kind::ToolResult => {
+                    let replaces = replaces();
+                    let is_astray =
+                        || message_of(event).is_some_and(|message| astray(message).next().is_some());
+                    rewritten |= replaces && (self.refused.count > 0 || is_astray());
+                    self.message(event, replaces);
+                }
                 Kind::UserMessage | Kind::AssistantMessage => {
                     let replaces = replaces();
                     rewritten |= replaces;
@@ -142,12 +160,18 @@ impl Watch {
         }
         self.through = log.len();
         if rewritten {
-            (self.messages, self.pairs, self.results) = Default::default();
+            (self.messages, self.pairs, self.results, self.refused) = Default::default();
         }
         let mut finder = log.finder();
         for (place, seq) in view.surface.messages_from(self.messages) {
             self.messages += 1;
             let Some(message) = finder.get(seq).and_then(message_of) else { continue };
+            for part in astray(message) {
+                self.refused.tell(|| Refused { seq, what: in_words(part) });
+            }
+            if says_nothing(message) {
+                self.refused.tell(|| Refused { seq, what: "a message without content".to_owned() });
+            }
             let results = &mut self.results;
             self.pairs.take((place, seq), message, |_, id, answer| {
                 let call = match answer {
@@ -208,6 +232,18 @@ impl Watch {
             let before = used.seq;
             self.ids.tell(|| repeats("call", id, event, before));
         }
+    }
+}
+
+fn in_words(part: Astray<'_>) -> String {
+    match part {
+        Astray::Call(id) => {
+            format!("call {} outside of an assistant's message, where no provider takes one", shown(id))
+        }
+        Astray::Result(id) => format!(
+            "a result of call {} outside of a message of role user, or inside another result, where no provider takes one",
+            shown(id)
+        ),
     }
 }
 
