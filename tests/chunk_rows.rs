@@ -20,7 +20,7 @@ fn pack(events: &[&str]) -> Vec<String> {
 /// The events of a row as JSON texts, or FORMAT's class of the refusal.
 fn decode(text: &str) -> Result<Vec<String>, &'static str> {
     let (value, checks) = Json::parse(text).unwrap();
-    match decode_row(value, checks.loose).map_err(|error| error.rule.class())? {
+    match decode_row(value, checks.needs_compaction).map_err(|error| error.rule.class())? {
         Row::Event(event) => Ok(vec![event.text().to_owned()]),
         Row::Chunks(row) => {
             let mut events = Vec::new();
@@ -139,7 +139,7 @@ fn spellings_are_kept() {
 }
 
 #[test]
-fn loose_rows_become_single_lines() {
+fn needs_compaction_rows_become_single_lines() {
     let row = "{ \"type\":\"tool-call-chunks\", \"seq0\":0,\"time0\":5,\"data\":{\"turn\":1,\"step\":1,\"index\":0,\"id\":\"c\u{2028}\",\"dt\":[ -1 ],\"args\":[\"a\u{85}\", \"b\" ]}}";
     assert_eq!(
         decode(row).unwrap(),
@@ -182,15 +182,15 @@ proptest! {
             };
             let event = format!(r#"{{"type":"assistant/chunk","seq":0,"time":{time},"data":{{"turn":1,"step":1,"chunk":{chunk}}}}}"#);
             let (value, checks) = Json::parse(&event).unwrap();
-            let (_, time, draft) = read_event(value, checks.loose).unwrap();
+            let (_, time, draft) = read_event(value, checks.needs_compaction).unwrap();
             log.push(&draft, time);
         }
         let rows: Vec<String> = pack_rows(log.iter().map(|event| event.json())).into_iter().map(|row| row.into_owned()).collect();
         let mut again = Log::new();
         for row in &rows {
             let (value, checks) = Json::parse(row).unwrap();
-            prop_assert!(!checks.loose);
-            match decode_row(value, checks.loose).unwrap() {
+            prop_assert!(!checks.needs_compaction);
+            match decode_row(value, checks.needs_compaction).unwrap() {
                 Row::Event(event) => {
                     let (_, time, draft) = read_event(event, false).unwrap();
                     again.push(&draft, time);

@@ -91,7 +91,7 @@ fn stored_events(text: &str) -> Vec<String> {
     let mut events = Vec::new();
     for line in text.lines().skip(1) {
         let (value, checks) = Json::parse(line).unwrap();
-        match decode_row(value, checks.loose).unwrap() {
+        match decode_row(value, checks.needs_compaction).unwrap() {
             Row::Event(event) => events.push(event.text().to_owned()),
             Row::Chunks(row) => {
                 let unpacked: Result<(), EnvelopeError> = row.each(|seq, time, draft| {

@@ -22,7 +22,7 @@ fn line(kind: &str, seq: u64, time: i64, text: &str) -> String {
 /// A line's event, as a load reads it.
 fn draft_of<'a>(line: &'a str, scratch: &'a mut Scratch) -> (Seq, i64, Draft<'a>) {
     let (value, checks) = scratch.scan(line).unwrap();
-    read_event(value, checks.loose).unwrap()
+    read_event(value, checks.needs_compaction).unwrap()
 }
 
 /// The events of a text's lines, as a load reads them, each with its text.
@@ -32,7 +32,7 @@ fn each_draft(text: &Arc<String>, take: &mut dyn FnMut(usize, &str, &Draft<'_>, 
         let mut scratch = Scratch::default();
         let (value, checks) = scratch.scan(line.trim_end_matches('\n')).unwrap();
         let is_whole = value.text().len() + 1 == line.len() && line.ends_with('\n');
-        let (_, time, mut draft) = read_event(value, checks.loose).unwrap();
+        let (_, time, mut draft) = read_event(value, checks.needs_compaction).unwrap();
         draft.line = draft.line.map(|own| if is_whole { own.held_by(text, start) } else { own });
         take(at, line, &draft, time);
         start += line.len();

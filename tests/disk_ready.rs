@@ -24,7 +24,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const HEADER: &str =
     "{\"type\":\"session\",\"version\":0,\"id\":\"s\",\"createdAt\":1,\"delegationDepth\":0}\n";
 const BATCH: usize = 512 << 10;
-/// What the reading holds at most, with some for outlines, forms and folds.
+/// What the reading holds at most, with some for tapes, forms and folds.
 const BESIDE: usize = 3 * BATCH + BATCH / 2;
 
 /// Who is waited for.
@@ -93,7 +93,7 @@ impl Sink for Watched {
     }
 }
 
-/// About so many bytes of a log whose rows have about 9,000 bytes: its outlines are small beside its text.
+/// About so many bytes of a log whose rows have about 9,000 bytes: its tapes are small beside its text.
 fn log_of(bytes: usize) -> Vec<u8> {
     let mut log = HEADER.as_bytes().to_vec();
     for seq in 0.. {

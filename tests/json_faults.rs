@@ -83,7 +83,7 @@ fn the_first_fault_counts() {
 }
 
 #[test]
-fn loose_is_what_must_be_rewritten() {
+fn needs_compaction_is_what_must_be_rewritten() {
     for text in [
         "[1, 2]",
         "{\"a\" :1}",
@@ -94,11 +94,11 @@ fn loose_is_what_must_be_rewritten() {
         "{\"\u{2029}\":1}",
         "[\"ß\u{2028}\"]",
     ] {
-        assert!(Json::parse(text).unwrap().1.loose, "{text:?}");
+        assert!(Json::parse(text).unwrap().1.needs_compaction, "{text:?}");
     }
     for text in ["[1,2]", " [1] ", "\" \\n\\u2028\"", "\"€“—…é\u{84}\u{2027}\u{a0}\"", "{\"a b\":\"\u{7f}\"}"]
     {
-        assert!(!Json::parse(text).unwrap().1.loose, "{text:?}");
+        assert!(!Json::parse(text).unwrap().1.needs_compaction, "{text:?}");
     }
 }
 
@@ -181,7 +181,7 @@ fn a_text_with_more_values_than_an_outline_holds_is_judged_alike() {
         let text = format!("{before}{fault}");
         let (value, checks) = Json::parse(&text).unwrap();
         assert_eq!(checks.fault, Some(FaultAt { kind, offset: before.len() }), "{fault}");
-        assert!(!checks.loose && checks.depth == 2);
+        assert!(!checks.needs_compaction && checks.depth == 2);
         assert_eq!(value.get("b").unwrap().elements().count(), 70_000);
         let sound = text.replace(r"\u0061", "d").replace("-0", "0").replace(r#""k7":1"#, r#""k":1"#);
         assert_eq!(Json::parse(&sound).unwrap().1.fault, None);

@@ -223,7 +223,7 @@ fn a_text_is_json_or_not_at_any_depth() {
         let shut: String = (0..levels).rev().map(|n| if n % 3 == 0 { ",2]" } else { ",\"c\":{}}" }).collect();
         let text = format!("{open}null{shut}");
         let (value, checks) = scratch.scan(&text).unwrap();
-        assert_eq!((value.text(), checks.fault, checks.loose), (&*text, None, false), "{levels}");
+        assert_eq!((value.text(), checks.fault, checks.needs_compaction), (&*text, None, false), "{levels}");
         // What closes an object holds a level more.
         assert_eq!(checks.depth, if levels % 3 == 1 { levels } else { levels + 1 }, "{levels}");
         assert_eq!(Json::parse(&text).unwrap().1, checks);
@@ -329,16 +329,16 @@ fn walked(value: Json<'_>, out: &mut Vec<String>) {
 
 fn assert_walks_alike(text: &str, scratch: &mut Scratch) {
     let (plain, checks) = Json::parse(text).unwrap();
-    let (outlined, same_checks) = scratch.scan(text).unwrap();
+    let (taped, same_checks) = scratch.scan(text).unwrap();
     assert_eq!(checks, same_checks, "{text}");
-    let (mut by_bytes, mut by_outline) = (Vec::new(), Vec::new());
+    let (mut by_bytes, mut by_tape) = (Vec::new(), Vec::new());
     walked(plain, &mut by_bytes);
-    walked(outlined, &mut by_outline);
-    assert_eq!(by_bytes, by_outline, "{text}");
+    walked(taped, &mut by_tape);
+    assert_eq!(by_bytes, by_tape, "{text}");
 }
 
 #[test]
-fn members_are_the_same_by_outline_and_by_bytes() {
+fn members_are_the_same_by_tape_and_by_bytes() {
     let mut scratch = Scratch::default();
     for text in [
         " { \"a\" : [ 1 , { } , [ ] ] , \"b\\n\":{\"c\":-0},\"d\":[[2],\"\\\"}\"], \"e\" : \"x\" , \"a long key of more bytes\":{} } ",
@@ -350,7 +350,7 @@ fn members_are_the_same_by_outline_and_by_bytes() {
     ] {
         assert_walks_alike(text, &mut scratch);
     }
-    // One more value than an outline takes, and far more: the bytes are walked then.
+    // One more value than a tape takes, and far more: the bytes are walked then.
     for count in [65_534, 65_535, 65_536, 200_000] {
         let many = format!("{{\"list\":[{}0],\"after\":{{\"x\":\"y\"}}}}", "1,".repeat(count));
         let (value, _) = scratch.scan(&many).unwrap();

@@ -102,7 +102,7 @@ proptest! {
             let splits = kept.text().contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
             prop_assert!(!splits);
             let (again, checks) = Json::parse(kept.text()).unwrap();
-            prop_assert!(!checks.loose);
+            prop_assert!(!checks.needs_compaction);
             prop_assert_eq!(tree(again), value.clone());
         }
     }
@@ -120,7 +120,7 @@ proptest! {
     fn quoting_and_decoding_are_inverse(text in any::<String>()) {
         let quoted = quote(&text);
         prop_assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text.clone());
-        prop_assert!(!Json::parse(&quoted).unwrap().1.loose);
+        prop_assert!(!Json::parse(&quoted).unwrap().1.needs_compaction);
         let read = string(&quoted);
         prop_assert_eq!(read.decode().unwrap(), text.as_str());
         prop_assert!(read.is(&text));
@@ -203,7 +203,7 @@ fn members_are_found_by_name() {
 fn members_are_taken_in_order() {
     /// What is taken of the innermost object, if it has nothing else: a, b, c in that order.
     fn taken(object: Json<'_>) -> Option<String> {
-        let mut spelt = object.spelt();
+        let mut spelt = object.ordered_fields();
         let found = [spelt.member(r#"{"a":"#), spelt.member(r#","b":"#), spelt.member(r#","c":"#)];
         let texts = found.map(|value| value.map_or("-", Json::text));
         spelt.is_whole().then(|| texts.join(" "))

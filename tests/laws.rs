@@ -172,7 +172,7 @@ proptest! {
         let rules = Rules { vocabulary: bench.store.vocabulary(), limits: bench.store.limits() };
         for line in &all.lines {
             let (value, checks) = Json::parse(line).unwrap();
-            let (_, time, draft) = read_event(value, checks.loose).unwrap();
+            let (_, time, draft) = read_event(value, checks.needs_compaction).unwrap();
             history.admit_stored(&Candidate::stored(draft, value, checks), time, rules).unwrap();
         }
         let header = plain_header("restored");

@@ -14,9 +14,9 @@ fn read(text: &str) -> (Log, u64) {
     for line in text.lines().skip(1) {
         let (value, checks) = Json::parse(line).unwrap();
         assert_eq!(checks.fault, None);
-        match decode_row(value, checks.loose).unwrap() {
+        match decode_row(value, checks.needs_compaction).unwrap() {
             Row::Event(event) => {
-                let (seq, time, draft) = read_event(event, checks.loose).unwrap();
+                let (seq, time, draft) = read_event(event, checks.needs_compaction).unwrap();
                 assert_eq!(log.push(&draft, time).0, seq);
             }
             Row::Chunks(row) => {

@@ -13,13 +13,13 @@ fn json(text: &str) -> Json<'_> {
 
 fn read(text: &str) -> Result<(u64, i64), EnvelopeError> {
     let (value, checks) = Json::parse(text).unwrap();
-    read_event(value, checks.loose).map(|(seq, time, _)| (seq.get(), time))
+    read_event(value, checks.needs_compaction).map(|(seq, time, _)| (seq.get(), time))
 }
 
 /// A log with the one event that `text` is.
 fn stored(text: &str) -> Log {
     let (value, checks) = Json::parse(text).unwrap();
-    let (_, time, draft) = read_event(value, checks.loose).unwrap();
+    let (_, time, draft) = read_event(value, checks.needs_compaction).unwrap();
     let mut log = Log::new();
     log.push(&draft, time);
     log
@@ -113,7 +113,7 @@ fn times_are_safe_integers_of_either_sign() {
 }
 
 #[test]
-fn loose_text_becomes_one_line() {
+fn needs_compaction_text_becomes_one_line() {
     let log = stored(
         "{ \"type\" : \"a\u{2028}b\" , \"seq\":0,\"time\":1,\n\"data\" : { \"k\u{85}\" : [ 1 , 2 ] } , \"surfaceOp\": [ \"\u{2029}\" ] }",
     );
@@ -194,9 +194,9 @@ fn a_line_in_our_own_spelling_is_read_as_any_other() {
         same.iter().map(|line| (line, true)).chain(changed.iter().map(|line| (line, false)))
     {
         let (value, checks) = scratch.scan(line).unwrap();
-        let outlined = read_event(value, checks.loose);
-        // Without an outline the members are looked for in the text.
-        let searched = read_event(json(line), checks.loose);
+        let taped = read_event(value, checks.needs_compaction);
+        // Without a tape the members are looked for in the text.
+        let searched = read_event(json(line), checks.needs_compaction);
         let told = |read: &Result<(Seq, i64, Draft<'_>), EnvelopeError>| match read {
             Err(error) => Err(error.clone()),
             Ok((seq, time, draft)) => {
@@ -205,10 +205,10 @@ fn a_line_in_our_own_spelling_is_read_as_any_other() {
                 Ok((*seq, *time, log.get(Seq::ZERO).unwrap().line().to_owned()))
             }
         };
-        assert_eq!(told(&outlined), told(&searched), "{line}");
+        assert_eq!(told(&taped), told(&searched), "{line}");
         let line_of =
             |read: Result<(Seq, i64, Draft<'_>), EnvelopeError>| read.is_ok_and(|read| read.2.line.is_some());
-        assert_eq!(line_of(outlined), taken_over, "{line}");
+        assert_eq!(line_of(taped), taken_over, "{line}");
     }
 }
 
@@ -247,12 +247,12 @@ proptest! {
         let data = format!("{{{space}\"{}\"{space}:{space}[\"{}\"{space}]}}", texts[0], texts[1]);
         let (op, name) = (format!("{{\"op\":{space}\"{}\"}}", texts[2]), format!("\"{}\"", texts[3]));
         let sources = format!("{seqs:?}");
-        let loose = [&data, &op, &name, &sources].iter().any(|text| Json::parse(text).unwrap().1.loose);
+        let needs_compaction = [&data, &op, &name, &sources].iter().any(|text| Json::parse(text).unwrap().1.needs_compaction);
         let draft = Draft {
             sources: Some(json(&sources)),
             surface_op: Some(json(&op)),
             ignorable,
-            loose,
+            needs_compaction,
             ..Draft::new(json(&name).as_str().unwrap(), json(&data))
         };
         let mut log = Log::new();
@@ -260,7 +260,7 @@ proptest! {
         let event = log.last().unwrap();
         prop_assert!(event.line().len() <= draft.max_len(), "{} > {}", event.line().len(), draft.max_len());
         let (value, checks) = Json::parse(event.line()).unwrap();
-        prop_assert!(!checks.loose);
+        prop_assert!(!checks.needs_compaction);
         let (_, again, read) = read_event(value, false).unwrap();
         prop_assert_eq!((again, read.ignorable), (time, ignorable));
         prop_assert_eq!(event.place(), format!("\"seq\":0,\"time\":{time}"));

@@ -9,7 +9,7 @@ use sessiond::view::{Reading, Relations, closers, open_turn};
 
 fn push(log: &mut Log, text: &str) {
     let (value, checks) = Json::parse(text).unwrap();
-    let (_, time, draft) = read_event(value, checks.loose).unwrap();
+    let (_, time, draft) = read_event(value, checks.needs_compaction).unwrap();
     log.push(&draft, time);
 }
 
@@ -45,7 +45,7 @@ fn recorded_repairs() {
             assert_eq!(got.len(), want.len(), "{case} {got:?}");
             for (got, want) in got.iter().zip(want) {
                 assert!(support::same_json(got, want), "{case}\n{got}\n{want}");
-                assert!(!Json::parse(got).unwrap().1.loose, "{case} {got}");
+                assert!(!Json::parse(got).unwrap().1.needs_compaction, "{case} {got}");
             }
             assert!(open_turn(&log).is_none(), "{case}");
             assert!(closed(&mut log, None).is_empty());

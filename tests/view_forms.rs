@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use sessiond::json::{Checks, Json, Kin, Scratch};
+use sessiond::json::{Checks, Json, Scratch, TemplateKey};
 use sessiond::log::{Draft, Log, read_event};
 use sessiond::view::{Reading, Surface};
 
@@ -140,7 +140,7 @@ fn said(draft: &Draft<'_>, checks: Checks) -> String {
     let append = Reading::of_append(draft);
     let plan = append.as_ref().map(|reading| Surface::default().plan(draft, reading, &Log::new()));
     let line = checks.fault.is_none().then(|| {
-        log.push(&Draft { loose: checks.loose, line: None, ..*draft }, 5);
+        log.push(&Draft { needs_compaction: checks.needs_compaction, line: None, ..*draft }, 5);
         log.last().map(|event| event.line().to_owned())
     });
     format!("{checks:?} {plan:?} {append:?} {:?} {line:?}", Reading::of_stored(draft))
@@ -150,7 +150,9 @@ fn said(draft: &Draft<'_>, checks: Checks) -> String {
 fn judge(texts: &[(String, String)], draft_of: impl for<'a> Fn(&'a str, Json<'a>, Checks) -> Draft<'a>) {
     let mut scratch = Scratch::default();
     for (kind, text) in texts {
-        let Ok((value, checks)) = scratch.scan_alike(text, Kin::named(kind)) else { panic!("{text}") };
+        let Ok((value, checks)) = scratch.scan_with_hint(text, TemplateKey::named(kind)) else {
+            panic!("{text}")
+        };
         let behind = said(&draft_of(kind, value, checks), checks);
         let (value, checks) = Json::parse(text).unwrap();
         assert_eq!(behind, said(&draft_of(kind, value, checks), checks), "{kind} {text}");
@@ -165,7 +167,7 @@ fn payload_draft<'a>(kind: &'a str, data: Json<'a>, _: Checks) -> Draft<'a> {
 }
 
 fn line_draft<'a>(_: &'a str, line: Json<'a>, checks: Checks) -> Draft<'a> {
-    read_event(line, checks.loose).unwrap().2
+    read_event(line, checks.needs_compaction).unwrap().2
 }
 
 proptest! {

@@ -38,7 +38,7 @@ fn event(seq: i64, time: i64, data: &str) -> String {
 fn decoded(line: &str) -> Vec<String> {
     let (value, checks) = Json::parse(line).unwrap();
     let wanted = unpack(&compact(line));
-    match decode_row(value, checks.loose) {
+    match decode_row(value, checks.needs_compaction) {
         Err(error) => {
             assert_eq!(Err(error.rule.class()), wanted, "{line}");
             Vec::new()

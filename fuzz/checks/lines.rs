@@ -225,7 +225,7 @@ fn answers(input: &[u8], output: &str, max: usize) {
 fn told(line: &str) -> Option<(String, Option<String>)> {
     serde_json::from_str::<IgnoredAny>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     let plain = parse(line).unwrap_or_else(|at| panic!("not JSON at {at}: {line}"));
-    assert!(!plain.loose, "{line}");
+    assert!(!plain.needs_compaction, "{line}");
     assert_eq!(member(line, "jsonrpc"), Some("\"2.0\""), "{line}");
     let (result, error) = (member(line, "result"), member(line, "error"));
     let Some(id) = member(line, "id") else {

@@ -4,8 +4,8 @@
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use sessiond::json::{
-    Checks, FaultKind, Json, JsonStr, JsonText, Kin, Scratch, Type, equal, escape_separators, pointer_at,
-    quote, write_compact,
+    Checks, FaultKind, Json, JsonStr, JsonText, Scratch, TemplateKey, Type, equal, escape_separators,
+    pointer_at, quote, write_compact,
 };
 
 use super::plain::{Plain, Tree, Units, parse};
@@ -34,12 +34,12 @@ fn judge(text: &str) -> Option<(Json<'_>, Plain)> {
     let _ = scratch.scan(&text[..half]);
     let again = scratch.scan(text);
     // Nor do texts that are spelt alike, of which it learns what differs.
-    let (mut learnt, kin) = (Scratch::default(), Kin::opening(text));
+    let (mut learnt, hint) = (Scratch::default(), TemplateKey::opening(text));
     let sevens = text.replace(|letter: char| letter.is_ascii_digit(), "7");
     for other in [text, &sevens, &text.replace("\\n", "n")] {
-        let _ = learnt.scan_alike(other, kin);
+        let _ = learnt.scan_with_hint(other, hint);
     }
-    let alike = learnt.scan_alike(text, kin);
+    let alike = learnt.scan_with_hint(text, hint);
     let (plain, (value, checks)) = match (theirs, ours) {
         (Ok(plain), Ok(ours)) => (plain, ours),
         (Err(broken), Err(error)) => {
@@ -56,7 +56,7 @@ fn judge(text: &str) -> Option<(Json<'_>, Plain)> {
     assert_eq!((value.text(), checks), (value_alike.text(), checks_alike));
     assert_eq!(value.text(), &text[plain.start..plain.end]);
     assert_eq!(checks.depth as usize, plain.depth, "{text}");
-    assert_eq!(checks.loose, plain.loose, "{text}");
+    assert_eq!(checks.needs_compaction, plain.needs_compaction, "{text}");
     faults(value, checks, &plain);
     compact(value, checks, &plain);
     if let Some(tree) = plain.tree() {
@@ -92,15 +92,15 @@ fn faults(value: Json<'_>, checks: Checks, plain: &Plain) {
 fn compact(value: Json<'_>, checks: Checks, plain: &Plain) {
     let mut compact = String::new();
     write_compact(value.text(), &mut compact);
-    if !checks.loose {
+    if !checks.needs_compaction {
         assert_eq!(compact, value.text());
     }
     let back = parse(&compact).unwrap_or_else(|at| panic!("not JSON at {at}: {compact}"));
     assert_eq!(back.tokens, plain.tokens);
-    assert!(!back.loose, "still loose: {compact}");
+    assert!(!back.needs_compaction, "still to be compacted: {compact}");
     assert!(!compact.bytes().any(|byte| byte < b' '), "several lines: {compact}");
     let (own, checks) = Json::parse(&compact).unwrap();
-    assert!(!checks.loose && checks.depth as usize == plain.depth);
+    assert!(!checks.needs_compaction && checks.depth as usize == plain.depth);
     assert_eq!(own.text(), compact);
     assert_eq!(JsonText::compact(value).text(), compact);
     let (text, kept) = JsonText::parse(value.text()).unwrap();
@@ -175,7 +175,7 @@ fn string(own: JsonStr<'_>, units: &Units) {
         assert_eq!(&*own.wtf8(), text.as_bytes());
         let quoted = quote(text);
         let (again, checks) = Json::parse(&quoted).unwrap();
-        assert!(!checks.loose && again.as_str() == Some(own));
+        assert!(!checks.needs_compaction && again.as_str() == Some(own));
     }
 }
 
@@ -220,7 +220,7 @@ fn compare((a, left): (Json<'_>, Plain), (b, right): (Json<'_>, Plain)) {
 fn quoting(text: &str) {
     let quoted = quote(text);
     let plain = parse(&quoted).unwrap_or_else(|at| panic!("not JSON at {at}: {quoted}"));
-    assert!(!plain.loose);
+    assert!(!plain.needs_compaction);
     assert_eq!(plain.tokens, [super::plain::Token::Text(text.encode_utf16().collect())]);
     assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text);
 }

@@ -51,7 +51,7 @@ pub struct Plain {
     /// Containers around the innermost one, itself included; 1 for a scalar.
     pub depth: usize,
     /// White space between tokens, or a raw U+0085, U+2028 or U+2029.
-    pub loose: bool,
+    pub needs_compaction: bool,
     /// The value without the white space around it.
     pub start: usize,
     pub end: usize,
@@ -62,12 +62,18 @@ pub fn parse(text: &str) -> Result<Plain, usize> {
     let mut reader = Reader { text, bytes: text.as_bytes(), at: 0 };
     reader.space();
     let start = reader.at;
-    let mut plain =
-        Plain { tokens: Vec::new(), faults: Vec::new(), depth: 1, loose: false, start, end: start };
+    let mut plain = Plain {
+        tokens: Vec::new(),
+        faults: Vec::new(),
+        depth: 1,
+        needs_compaction: false,
+        start,
+        end: start,
+    };
     value(&mut reader, &mut plain)?;
     plain.end = reader.at;
     let own = &text[plain.start..plain.end];
-    plain.loose |= own.contains(['\u{85}', '\u{2028}', '\u{2029}']);
+    plain.needs_compaction |= own.contains(['\u{85}', '\u{2028}', '\u{2029}']);
     reader.space();
     if reader.at == text.len() { Ok(plain) } else { Err(reader.at) }
 }
@@ -94,7 +100,7 @@ fn value(reader: &mut Reader<'_>, plain: &mut Plain) -> Result<(), usize> {
                 let keys = (open == b'{').then(HashSet::new);
                 levels.push(Level { keys, place: "0".to_owned(), items: 0 });
                 plain.depth = plain.depth.max(levels.len());
-                plain.loose |= reader.space();
+                plain.needs_compaction |= reader.space();
                 let close = if open == b'{' { b'}' } else { b']' };
                 if reader.peek() == Some(close) {
                     reader.at += 1;
@@ -133,14 +139,14 @@ fn value(reader: &mut Reader<'_>, plain: &mut Plain) -> Result<(), usize> {
         // What follows a complete value: the end of containers, a comma, or nothing more.
         while complete {
             let Some(level) = levels.last_mut() else { return Ok(()) };
-            plain.loose |= reader.space();
+            plain.needs_compaction |= reader.space();
             let close = if level.keys.is_some() { b'}' } else { b']' };
             match reader.peek() {
                 Some(b',') => {
                     reader.at += 1;
                     level.items += 1;
                     level.place = level.items.to_string();
-                    plain.loose |= reader.space();
+                    plain.needs_compaction |= reader.space();
                     complete = false;
                 }
                 Some(byte) if byte == close => {
@@ -165,12 +171,12 @@ fn value(reader: &mut Reader<'_>, plain: &mut Plain) -> Result<(), usize> {
                 }
             }
             plain.tokens.push(Token::Key(units));
-            plain.loose |= reader.space();
+            plain.needs_compaction |= reader.space();
             if reader.peek() != Some(b':') {
                 return Err(reader.at);
             }
             reader.at += 1;
-            plain.loose |= reader.space();
+            plain.needs_compaction |= reader.space();
         }
     }
 }

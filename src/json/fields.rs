@@ -1,7 +1,7 @@
 //! Several members of an object in one pass over it.
 
 use super::string::JsonStr;
-use super::tape::Entry;
+use super::tape::Node;
 use super::text::{Json, Type};
 
 /// What an object holds under some names.
@@ -17,27 +17,27 @@ pub struct Fields<'a, const N: usize> {
 /// at the end: it does not for an object with other members, another order or other text between the values, nor
 /// where no scan has noted their places.
 #[derive(Clone, Copy, Debug)]
-pub struct Spelt<'a> {
-    /// What is not taken yet, and the entries in it.
+pub struct OrderedFields<'a> {
+    /// What is not taken yet, and the nodes in it.
     text: &'a str,
-    rest: &'a [Entry],
-    /// Where it begins, as entries count.
+    rest: &'a [Node],
+    /// Where it begins, as nodes count.
     at: u32,
 }
 
-impl<'a> Spelt<'a> {
+impl<'a> OrderedFields<'a> {
     /// Takes the next member, if this is the text before its value: the comma, or the first one's brace, then the
     /// key and the colon (`,"key":`).
     #[inline(always)] // the text is a constant: it is compared without a call
     pub fn member(&mut self, before: &str) -> Option<Json<'a>> {
-        let entry = self.rest.first()?;
-        if entry.start.wrapping_sub(self.at) as usize != before.len() {
+        let node = self.rest.first()?;
+        if node.start.wrapping_sub(self.at) as usize != before.len() {
             return None;
         }
         let value_on = self.text.strip_prefix(before)?;
-        let (value, text) = value_on.split_at_checked(entry.end.wrapping_sub(entry.start) as usize)?;
-        let (own, rest) = self.rest.split_at_checked(1 + entry.inside())?;
-        *self = Self { text, rest, at: entry.end };
+        let (value, text) = value_on.split_at_checked(node.end.wrapping_sub(node.start) as usize)?;
+        let (own, rest) = self.rest.split_at_checked(1 + node.inside())?;
+        *self = Self { text, rest, at: node.end };
         Some(Json::noted(value, own))
     }
 
@@ -64,9 +64,9 @@ impl<'a> Json<'a> {
 
     /// The members of an object in the order and the spelling that most writers give them: no place is looked for.
     #[inline(always)]
-    pub fn spelt(self) -> Spelt<'a> {
-        let at = self.outline().first().map_or(0, |entry| entry.start);
-        Spelt { text: self.text(), rest: self.inside(), at }
+    pub fn ordered_fields(self) -> OrderedFields<'a> {
+        let at = self.tape().first().map_or(0, |node| node.start);
+        OrderedFields { text: self.text(), rest: self.inside(), at }
     }
 
     #[inline(always)]
@@ -82,30 +82,30 @@ impl<'a> Json<'a> {
         let (mut rest, mut missing) = (self.inside(), N);
         // As far as the members stand in the order of the names, each is compared with one.
         for (slot, name) in fields.found.iter_mut().zip(names) {
-            let Some(entry) = rest.first() else { return fields };
-            if entry.is_key_escaped() || self.key_bytes(entry) != name.as_bytes() {
+            let Some(node) = rest.first() else { return fields };
+            if node.is_key_escaped() || self.key_bytes(node) != name.as_bytes() {
                 break;
             }
-            let Some((own, next)) = rest.split_at_checked(1 + entry.inside()) else { break };
-            (*slot, rest) = (Some(self.part(entry, own)), next);
+            let Some((own, next)) = rest.split_at_checked(1 + node.inside()) else { break };
+            (*slot, rest) = (Some(self.part(node, own)), next);
             missing -= 1;
         }
         if !ALL && missing == 0 {
             return fields;
         }
-        while let Some(entry) = rest.first() {
-            let Some((own, next)) = rest.split_at_checked(1 + entry.inside()) else { break };
+        while let Some(node) = rest.first() {
+            let Some((own, next)) = rest.split_at_checked(1 + node.inside()) else { break };
             rest = next;
-            let place = if entry.is_key_escaped() {
-                escaped_place(self.between(entry.key, entry.key_end), names)
+            let place = if node.is_key_escaped() {
+                escaped_place(self.between(node.key, node.key_end), names)
             } else {
-                let key = self.key_bytes(entry);
+                let key = self.key_bytes(node);
                 names.iter().position(|name| name.as_bytes() == key)
             };
             let free = place.and_then(|place| fields.found.get_mut(place));
             match free {
                 Some(slot @ None) => {
-                    *slot = Some(self.part(entry, own));
+                    *slot = Some(self.part(node, own));
                     missing -= 1;
                     if !ALL && missing == 0 {
                         break;

@@ -4,7 +4,7 @@ use super::scan::{Checks, Scratch};
 use super::simd::{LANES, Marks};
 use super::string::JsonStr;
 use super::swar::end_of_digits;
-use super::template::Kin;
+use super::template::TemplateKey;
 use super::text::Json;
 
 /// So many times [`LANES`] bytes a plain string is looked for its end.
@@ -12,9 +12,9 @@ const LOOKS: usize = 4;
 
 /// What is left of a text. A piece that is not there is none: then the text is to be read in another way, from its start.
 #[derive(Clone, Copy, Debug)]
-pub struct Prefix<'a>(&'a str);
+pub struct LiteralReader<'a>(&'a str);
 
-impl<'a> Prefix<'a> {
+impl<'a> LiteralReader<'a> {
     /// Nothing of the text is taken yet.
     pub fn of(text: &'a str) -> Self {
         Self(text)
@@ -27,8 +27,8 @@ impl<'a> Prefix<'a> {
     }
 
     /// What is left, as texts that begin alike.
-    pub fn kin(self) -> Kin {
-        Kin::opening(self.0)
+    pub fn hint(self) -> TemplateKey {
+        TemplateKey::opening(self.0)
     }
 
     /// Takes this very text.
@@ -83,13 +83,13 @@ impl<'a> Prefix<'a> {
         (text.ends_with('"') && beyond_ascii == 0).then(|| JsonStr::from_scan(text, false))
     }
 
-    /// Takes a value, likely spelt as others of its kin, and says what the scanner has found.
+    /// Takes a value, likely spelt as others with its hint, and says what the scanner has found.
     #[inline]
-    pub fn value<'s>(&mut self, scratch: &'s mut Scratch, kin: Kin) -> Option<(Json<'s>, Checks)>
+    pub fn value<'s>(&mut self, scratch: &'s mut Scratch, hint: TemplateKey) -> Option<(Json<'s>, Checks)>
     where
         'a: 's,
     {
-        let (end, checks) = scratch.note_first(self.0, kin)?;
+        let (end, checks) = scratch.note_first(self.0, hint)?;
         let (text, rest) = self.0.split_at_checked(end)?;
         self.0 = rest;
         scratch.noted(text).map(|value| (value, checks))
@@ -107,7 +107,7 @@ mod tests {
             let plain = format!("\"{}\"", "x".repeat(len));
             for behind in ["é", ",é", "\",\u{2028}", "\\", "\"\""] {
                 let text = format!("{plain}{behind}, and so on, as far as a look goes");
-                let mut prefix = Prefix::of(&text);
+                let mut prefix = LiteralReader::of(&text);
                 let taken = prefix.plain_string().map(|string| string.text().to_owned());
                 assert_eq!(taken, (len <= LOOKS * LANES).then(|| plain.clone()), "{text}");
             }
@@ -115,7 +115,7 @@ mod tests {
                 for odd in ["é", "\\", "\u{1f}", "\u{7f}"] {
                     let mut text = format!("{plain}, and so on, as far as a look goes");
                     text.replace_range(1 + at..2 + at, odd);
-                    let taken = Prefix::of(&text).plain_string();
+                    let taken = LiteralReader::of(&text).plain_string();
                     let fits = odd == "\u{7f}" && len <= LOOKS * LANES;
                     assert_eq!(taken.is_some(), fits, "{text}");
                 }

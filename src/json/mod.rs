@@ -5,7 +5,6 @@
 //! proof of having passed: a view of verified text whose members are found by position.
 //! Nothing here knows what a session is.
 
-mod ahead;
 mod compact;
 mod equal;
 mod fault;
@@ -17,17 +16,18 @@ mod simd;
 mod string;
 mod swar;
 mod tape;
+mod tapes;
 mod template;
 mod text;
 mod token;
 
-pub use ahead::{Outlines, Scanned};
 pub use compact::{escape_separators, write_compact};
 pub use equal::{equal, equal_except};
 pub use fault::{FaultAt, FaultKind, SyntaxError, fit_pointer, pointer_at};
-pub use fields::{Fields, Spelt};
-pub use literal_reader::Prefix;
+pub use fields::{Fields, OrderedFields};
+pub use literal_reader::LiteralReader;
 pub use scan::{Checks, Scratch};
 pub use string::{JsonStr, quote, quote_into};
-pub use template::Kin;
+pub use tapes::{Scanned, Tapes};
+pub use template::TemplateKey;
 pub use text::{Elements, Json, JsonText, MAX_SAFE_INTEGER, Members, Type};

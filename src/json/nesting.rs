@@ -3,7 +3,7 @@
 /// An open container, or the place around all.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
-    /// Where what is in it begins: in the outline, or else its keys among those of all open objects.
+    /// Where what is in it begins: in the tape, or else its keys among those of all open objects.
     pub(super) inside: u32,
     /// How many keys an object has so far, or [`ARRAY`], [`FAR`] or [`OUTSIDE`].
     pub(super) keys: u32,

@@ -9,8 +9,8 @@ use super::compact::has_separator;
 use super::fault::{FaultAt, FaultKind, SyntaxError};
 use super::nesting::{ARRAY, FAR, Frame, Nesting, OUTSIDE};
 use super::string::JsonStr;
-use super::tape::{Entry, Escapes, KeySpan, Outline};
-use super::template::{Forms, Kin};
+use super::tape::{Escapes, KeySpan, Node, Tape};
+use super::template::{TemplateCache, TemplateKey};
 use super::text::Json;
 use super::token::{Cursor, Refused, print};
 
@@ -21,7 +21,7 @@ pub struct Checks {
     /// levels inside are not compared.
     pub fault: Option<FaultAt>,
     /// Holds white space between tokens, or a raw U+0085, U+2028 or U+2029.
-    pub loose: bool,
+    pub needs_compaction: bool,
     /// Nesting: 1 for a scalar or a flat container.
     pub depth: u32,
 }
@@ -30,11 +30,11 @@ pub struct Checks {
 #[derive(Default)]
 pub struct Scratch {
     frames: Nesting,
-    /// The keys of the open objects, where there is no outline to find them in.
+    /// The keys of the open objects, where there is no tape to find them in.
     keys: Vec<KeySpan>,
-    outline: Outline,
+    tape: Tape,
     /// How the texts before were spelt.
-    forms: Forms,
+    templates: TemplateCache,
 }
 
 impl Scratch {
@@ -45,7 +45,7 @@ impl Scratch {
         if self.keys.capacity() > KEEP {
             self.keys = Vec::new();
         }
-        self.outline.trim(KEEP);
+        self.tape.trim(KEEP);
     }
 
     /// Scans a whole text, which must be shorter than 4 GiB: one value with nothing but white space around it.
@@ -53,50 +53,58 @@ impl Scratch {
     /// The value knows where its members stand, so that walking it does not read the text again.
     pub fn scan<'a>(&'a mut self, text: &'a str) -> Result<(Json<'a>, Checks), SyntaxError> {
         let (value, checks) = self.check(text)?;
-        Ok((Json::outlined(text, self.outline.whole()).unwrap_or(value), checks))
+        Ok((Json::taped(text, self.tape.whole()).unwrap_or(value), checks))
     }
 
-    /// The same for a text that is likely spelt as others of its kin: where it is, that costs less.
-    pub fn scan_alike<'a>(&'a mut self, text: &'a str, kin: Kin) -> Result<(Json<'a>, Checks), SyntaxError> {
-        self.outline.clear();
-        let (value, checks) = match self.forms.read(kin, text, &mut self.outline) {
+    /// The same for a text that is likely spelt as others with its hint: where it is, that costs less.
+    pub fn scan_with_hint<'a>(
+        &'a mut self,
+        text: &'a str,
+        hint: TemplateKey,
+    ) -> Result<(Json<'a>, Checks), SyntaxError> {
+        self.tape.clear();
+        let (value, checks) = match self.templates.read(hint, text, &mut self.tape) {
             Some((end, checks)) if end == text.len() => (Json::NULL, checks),
-            _ => self.scan_and_learn(text, kin)?,
+            _ => self.scan_and_learn(text, hint)?,
         };
-        Ok((Json::outlined(text, self.outline.whole()).unwrap_or(value), checks))
+        Ok((Json::taped(text, self.tape.whole()).unwrap_or(value), checks))
     }
 
-    /// The same, with the outline behind others; none of a text with more values than one notes.
-    pub(super) fn scan_behind(&mut self, text: &str, kin: Kin, outlines: &mut Outline) -> Option<Checks> {
-        let before = outlines.next() as usize;
-        match self.forms.read(kin, text, outlines) {
+    /// The same, with the tape behind others; none of a text with more values than one notes.
+    pub(super) fn scan_behind(&mut self, text: &str, hint: TemplateKey, tapes: &mut Tape) -> Option<Checks> {
+        let before = tapes.next() as usize;
+        match self.templates.read(hint, text, tapes) {
             Some((end, checks)) if end == text.len() => return Some(checks),
-            Some(_) => outlines.truncate(before),
+            Some(_) => tapes.truncate(before),
             None => {}
         }
-        let (_, checks) = self.scan_and_learn(text, kin).ok()?;
-        outlines.append(self.outline.whole());
+        let (_, checks) = self.scan_and_learn(text, hint).ok()?;
+        tapes.append(self.tape.whole());
         Some(checks)
     }
 
-    fn scan_and_learn<'a>(&mut self, text: &'a str, kin: Kin) -> Result<(Json<'a>, Checks), SyntaxError> {
+    fn scan_and_learn<'a>(
+        &mut self,
+        text: &'a str,
+        hint: TemplateKey,
+    ) -> Result<(Json<'a>, Checks), SyntaxError> {
         let (value, checks) = self.check(text)?;
         if value.text().len() == text.len() {
-            self.forms.learn(kin, text, self.outline.whole(), checks);
+            self.templates.learn(hint, text, self.tape.whole(), checks);
         }
         Ok((value, checks))
     }
 
-    /// Takes the value at the front of a text, likely spelt as others of its kin, and says where it ends. None for what
-    /// is no value, and for one with more values in it than an outline notes.
+    /// Takes the value at the front of a text, likely spelt as others with its hint, and says where it ends. None for what
+    /// is no value, and for one with more values in it than a tape notes.
     #[inline]
-    pub(super) fn note_first(&mut self, text: &str, kin: Kin) -> Option<(usize, Checks)> {
-        self.outline.clear();
-        if let Some(read) = self.forms.read(kin, text, &mut self.outline) {
+    pub(super) fn note_first(&mut self, text: &str, hint: TemplateKey) -> Option<(usize, Checks)> {
+        self.tape.clear();
+        if let Some(read) = self.templates.read(hint, text, &mut self.tape) {
             return Some(read);
         }
         let (end, checks) = self.scan_first(text)?;
-        self.forms.learn(kin, text.get(..end)?, self.outline.whole(), checks);
+        self.templates.learn(hint, text.get(..end)?, self.tape.whole(), checks);
         Some((end, checks))
     }
 
@@ -110,20 +118,20 @@ impl Scratch {
     }
 
     #[cfg(test)]
-    pub(super) fn forms(&mut self) -> &mut Forms {
-        &mut self.forms
+    pub(super) fn templates(&mut self) -> &mut TemplateCache {
+        &mut self.templates
     }
 
     /// The value that was scanned last, which is the whole text.
     pub(super) fn noted<'a>(&'a self, text: &'a str) -> Option<Json<'a>> {
-        Json::outlined(text, self.outline.whole())
+        Json::taped(text, self.tape.whole())
     }
 
     /// The same without the members' places, for a value that outlives these buffers.
     pub(super) fn check<'a>(&mut self, text: &'a str) -> Result<(Json<'a>, Checks), SyntaxError> {
         match Scanner::new(text, self).whole::<true>() {
-            // It was given up there: a text with more values is read without an outline, from its start.
-            Err(_) if self.outline.is_full() => Scanner::new(text, self).whole::<false>(),
+            // It was given up there: a text with more values is read without a tape, from its start.
+            Err(_) if self.tape.is_full() => Scanner::new(text, self).whole::<false>(),
             result => result,
         }
     }
@@ -154,13 +162,13 @@ impl<'a, 's> Scanner<'a, 's> {
     }
 
     /// Takes the text as one value, and says what it needs.
-    fn whole<const OUTLINE: bool>(mut self) -> Result<(Json<'a>, Checks), SyntaxError> {
+    fn whole<const TAPE: bool>(mut self) -> Result<(Json<'a>, Checks), SyntaxError> {
         self.begin();
         let mut at = Cursor::new(self.text);
         at.space();
         at.spaced = false; // around the value it does not count
         self.origin = at.pos;
-        let result = self.nested::<OUTLINE>(&mut at);
+        let result = self.nested::<TAPE>(&mut at);
         let seen = at;
         if result.is_ok() {
             at.space();
@@ -175,18 +183,18 @@ impl<'a, 's> Scanner<'a, 's> {
     fn begin(&mut self) {
         self.scratch.frames.clear();
         self.scratch.keys.clear();
-        self.scratch.outline.clear();
+        self.scratch.tape.clear();
     }
 
     /// What was found in the text of a value, whose end the cursor stands at.
     fn checks(&self, end: &Cursor<'_>, text: &str) -> Checks {
-        let loose = end.spaced || (!end.is_ascii() && has_separator(text));
-        Checks { fault: self.fault, loose, depth: self.depth }
+        let needs_compaction = end.spaced || (!end.is_ascii() && has_separator(text));
+        Checks { fault: self.fault, needs_compaction, depth: self.depth }
     }
 
     /// Takes a value with all that is in it. The cursor is the caller's own, so that it stays in registers.
     #[inline(always)]
-    fn nested<const OUTLINE: bool>(&mut self, at: &mut Cursor<'a>) -> Result<(), Refused> {
+    fn nested<const TAPE: bool>(&mut self, at: &mut Cursor<'a>) -> Result<(), Refused> {
         let mut frame = Frame::AROUND;
         let mut key = KeySpan::default();
         'value: loop {
@@ -202,16 +210,16 @@ impl<'a, 's> Scanner<'a, 's> {
                     b'{' | b'[' => {
                         at.pos += 1;
                         if !at.accept_spaced(first + 2) {
-                            self.open::<OUTLINE>(frame)?;
-                            self.depth = self.depth.max(self.scratch.frames.len::<OUTLINE>() as u32);
-                            if OUTLINE {
-                                self.scratch.outline.push(Entry::new(key, start, start, escapes))?;
+                            self.open::<TAPE>(frame)?;
+                            self.depth = self.depth.max(self.scratch.frames.len::<TAPE>() as u32);
+                            if TAPE {
+                                self.scratch.tape.push(Node::new(key, start, start, escapes))?;
                             }
-                            frame = self.frame::<OUTLINE>(first);
-                            key = self.next_key::<OUTLINE>(at, &mut frame)?;
+                            frame = self.frame::<TAPE>(first);
+                            key = self.next_key::<TAPE>(at, &mut frame)?;
                             continue 'value;
                         }
-                        self.note_leaf::<OUTLINE>();
+                        self.note_leaf::<TAPE>();
                     }
                     b'-' | b'0'..=b'9' => {
                         if at.number()? {
@@ -228,8 +236,8 @@ impl<'a, 's> Scanner<'a, 's> {
                     _ => return Err(Refused),
                 }
             }
-            if OUTLINE {
-                self.scratch.outline.push(Entry::new(key, start, at.pos, escapes))?;
+            if TAPE {
+                self.scratch.tape.push(Node::new(key, start, at.pos, escapes))?;
             }
             // A value is complete: go on in, or close, the containers around it.
             loop {
@@ -237,29 +245,29 @@ impl<'a, 's> Scanner<'a, 's> {
                     return Ok(());
                 }
                 if at.accept_spaced(b',') {
-                    key = self.next_key::<OUTLINE>(at, &mut frame)?;
+                    key = self.next_key::<TAPE>(at, &mut frame)?;
                     continue 'value;
                 }
                 if frame.keys == ARRAY {
                     at.take(b']')?;
                 } else {
                     at.take(b'}')?;
-                    self.close_keys::<OUTLINE>(&frame);
+                    self.close_keys::<TAPE>(&frame);
                 }
-                if OUTLINE {
-                    self.scratch.outline.close(frame.inside, at.pos);
+                if TAPE {
+                    self.scratch.tape.close(frame.inside, at.pos);
                 }
-                frame = self.scratch.frames.pop::<OUTLINE>();
+                frame = self.scratch.frames.pop::<TAPE>();
             }
         }
     }
 
-    /// Goes into a container in that frame. One that is far inside ends an outline, as too many values do.
+    /// Goes into a container in that frame. One that is far inside ends a tape, as too many values do.
     #[inline(always)]
-    fn open<const OUTLINE: bool>(&mut self, around: Frame) -> Result<(), Refused> {
+    fn open<const TAPE: bool>(&mut self, around: Frame) -> Result<(), Refused> {
         if !self.scratch.frames.push(around) {
-            if OUTLINE {
-                return Err(self.scratch.outline.give_up());
+            if TAPE {
+                return Err(self.scratch.tape.give_up());
             }
             self.scratch.frames.push_far(around.keys == ARRAY);
         }
@@ -268,11 +276,11 @@ impl<'a, 's> Scanner<'a, 's> {
 
     /// The frame of a container that begins here.
     #[inline(always)]
-    fn frame<const OUTLINE: bool>(&self, open: u8) -> Frame {
-        let inside = if OUTLINE { self.scratch.outline.next() } else { self.scratch.keys.len() as u32 };
+    fn frame<const TAPE: bool>(&self, open: u8) -> Frame {
+        let inside = if TAPE { self.scratch.tape.next() } else { self.scratch.keys.len() as u32 };
         let keys = match open {
             b'[' => ARRAY,
-            _ if !OUTLINE && self.scratch.frames.is_deep() => FAR,
+            _ if !TAPE && self.scratch.frames.is_deep() => FAR,
             _ => 0,
         };
         Frame { inside, keys, bits: 0 }
@@ -280,13 +288,13 @@ impl<'a, 's> Scanner<'a, 's> {
 
     /// An empty container nests as deep as one with a scalar in it.
     #[inline(always)]
-    fn note_leaf<const OUTLINE: bool>(&mut self) {
-        self.depth = self.depth.max(self.scratch.frames.len::<OUTLINE>() as u32 + 1);
+    fn note_leaf<const TAPE: bool>(&mut self) {
+        self.depth = self.depth.max(self.scratch.frames.len::<TAPE>() as u32 + 1);
     }
 
     /// Takes the key and the colon before an object's next value; an array's has none.
     #[inline(always)]
-    fn next_key<const OUTLINE: bool>(
+    fn next_key<const TAPE: bool>(
         &mut self,
         at: &mut Cursor<'a>,
         frame: &mut Frame,
@@ -307,32 +315,32 @@ impl<'a, 's> Scanner<'a, 's> {
                 self.escaped_key_print(key)
             }
         };
-        self.note_key::<OUTLINE>(print, key, frame);
+        self.note_key::<TAPE>(print, key, frame);
         if at.accept_spaced(b':') { Ok(key) } else { Err(Refused) }
     }
 
     /// Notes a key of the innermost object.
     #[inline(always)]
-    fn note_key<const OUTLINE: bool>(&mut self, print: u64, key: KeySpan, object: &mut Frame) {
-        if !OUTLINE && object.keys == FAR {
+    fn note_key<const TAPE: bool>(&mut self, print: u64, key: KeySpan, object: &mut Frame) {
+        if !TAPE && object.keys == FAR {
             return;
         }
         let bit = 1 << (print.wrapping_mul(SPREAD) >> (u64::BITS - 6));
         if object.bits & bit != 0 {
-            self.compare_keys::<OUTLINE>(key, object);
+            self.compare_keys::<TAPE>(key, object);
         }
         object.bits |= bit;
         object.keys += 1;
-        if !OUTLINE {
+        if !TAPE {
             self.scratch.keys.push(key);
         }
     }
 
     /// The keys of the innermost object so far, with where they begin.
-    fn keys<const OUTLINE: bool>(&self, object: &Frame) -> impl Iterator<Item = (JsonStr<'a>, u32)> {
-        let listed = self.scratch.keys.get(object.inside as usize..).filter(|_| !OUTLINE).unwrap_or(&[]);
-        let outlined = OUTLINE.then(|| self.scratch.outline.keys_from(object.inside)).into_iter().flatten();
-        listed.iter().copied().chain(outlined).map(|key| (self.key_text(key), key.start))
+    fn keys<const TAPE: bool>(&self, object: &Frame) -> impl Iterator<Item = (JsonStr<'a>, u32)> {
+        let listed = self.scratch.keys.get(object.inside as usize..).filter(|_| !TAPE).unwrap_or(&[]);
+        let taped = TAPE.then(|| self.scratch.tape.keys_from(object.inside)).into_iter().flatten();
+        listed.iter().copied().chain(taped).map(|key| (self.key_text(key), key.start))
     }
 
     /// The print of a key is the same for every spelling of it.
@@ -343,10 +351,9 @@ impl<'a, 's> Scanner<'a, 's> {
     }
 
     #[cold]
-    fn compare_keys<const OUTLINE: bool>(&mut self, key: KeySpan, object: &Frame) {
+    fn compare_keys<const TAPE: bool>(&mut self, key: KeySpan, object: &Frame) {
         let name = self.key_text(key);
-        if (object.keys as usize) < PAIRWISE_KEYS
-            && self.keys::<OUTLINE>(object).any(|(other, _)| other == name)
+        if (object.keys as usize) < PAIRWISE_KEYS && self.keys::<TAPE>(object).any(|(other, _)| other == name)
         {
             self.note_fault(FaultKind::DuplicateKey, key.start as usize);
         }
@@ -357,22 +364,21 @@ impl<'a, 's> Scanner<'a, 's> {
     }
 
     #[inline]
-    fn close_keys<const OUTLINE: bool>(&mut self, object: &Frame) {
-        if !OUTLINE && object.keys == FAR {
+    fn close_keys<const TAPE: bool>(&mut self, object: &Frame) {
+        if !TAPE && object.keys == FAR {
             return;
         }
         if object.keys as usize > PAIRWISE_KEYS {
-            self.compare_many_keys::<OUTLINE>(object);
+            self.compare_many_keys::<TAPE>(object);
         }
-        if !OUTLINE {
+        if !TAPE {
             self.scratch.keys.truncate(object.inside as usize);
         }
     }
 
     #[cold]
-    fn compare_many_keys<const OUTLINE: bool>(&mut self, object: &Frame) {
-        let mut names: Vec<_> =
-            self.keys::<OUTLINE>(object).map(|(name, start)| (name.wtf8(), start)).collect();
+    fn compare_many_keys<const TAPE: bool>(&mut self, object: &Frame) {
+        let mut names: Vec<_> = self.keys::<TAPE>(object).map(|(name, start)| (name.wtf8(), start)).collect();
         names.sort_unstable();
         let twice = names.windows(2).find_map(|pair| match pair {
             [a, b] if a.0 == b.0 => Some(b.1 as usize),

@@ -1,7 +1,7 @@
 //! Where the values of a scanned text stand, noted while it is scanned.
 //!
 //! With it a value's members are found without looking at the text again. It is a help, never a need:
-//! text without an outline, or with too many values for one, is walked by its bytes.
+//! text without a tape, or with too many values for one, is walked by its bytes.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::token::Refused;
 
 /// One value inside a container, with the key that it stands under.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Entry {
+pub(super) struct Node {
     /// First byte of the value in the scanned text.
     pub(super) start: u32,
     /// One past its last byte.
@@ -18,7 +18,7 @@ pub(super) struct Entry {
     pub(super) key: u32,
     /// One past the key's closing quote.
     pub(super) key_end: u32,
-    /// Values inside it, all the way down: its next sibling's entry comes after theirs. The two high
+    /// Values inside it, all the way down: its next sibling's node comes after theirs. The two high
     /// bits are [`Escapes`].
     inside: u32,
 }
@@ -47,7 +47,7 @@ pub(super) struct KeySpan {
     pub(super) escapes: Escapes,
 }
 
-impl Entry {
+impl Node {
     /// A scalar, or a container that is not closed yet.
     #[inline(always)]
     pub(super) fn new(key: KeySpan, start: usize, end: usize, value: Escapes) -> Self {
@@ -86,50 +86,50 @@ impl Entry {
     }
 }
 
-/// The outline of one text in the order of the text, the outermost value first.
+/// The tape of one text in the order of the text, the outermost value first.
 #[derive(Default)]
-pub(super) struct Outline {
-    entries: Vec<Entry>,
+pub(super) struct Tape {
+    nodes: Vec<Node>,
     /// There were more values than are noted, or deeper ones: what was noted is of no use.
     full: bool,
 }
 
 /// Most values of a text that are noted (1.3 MB); one that holds more is walked by its bytes.
-const MAX_ENTRIES: usize = 1 << 16;
+const MAX_NODES: usize = 1 << 16;
 
-impl Outline {
+impl Tape {
     pub(super) fn clear(&mut self) {
-        self.entries.clear();
+        self.nodes.clear();
         self.full = false;
     }
 
     /// Gives back memory that one extreme text has claimed.
     pub(super) fn trim(&mut self, keep: usize) {
         self.clear();
-        self.entries.shrink_to(keep);
+        self.nodes.shrink_to(keep);
     }
 
     /// Notes a value; refuses it when there are as many as there may be.
     #[inline(always)]
-    pub(super) fn push(&mut self, entry: Entry) -> Result<(), Refused> {
-        if self.entries.len() == self.entries.capacity() && !self.grow() {
+    pub(super) fn push(&mut self, node: Node) -> Result<(), Refused> {
+        if self.nodes.len() == self.nodes.capacity() && !self.grow() {
             return Err(Refused);
         }
-        self.entries.push(entry);
+        self.nodes.push(node);
         Ok(())
     }
 
-    /// Makes room for one more entry at least, unless there are as many as there may be.
+    /// Makes room for one more node at least, unless there are as many as there may be.
     #[cold]
     fn grow(&mut self) -> bool {
-        self.full = self.entries.len() >= MAX_ENTRIES;
+        self.full = self.nodes.len() >= MAX_NODES;
         if !self.full {
-            self.entries.reserve(64);
+            self.nodes.reserve(64);
         }
         !self.full
     }
 
-    /// Notes no more: the text is to be read without an outline.
+    /// Notes no more: the text is to be read without a tape.
     #[cold]
     pub(super) fn give_up(&mut self) -> Refused {
         self.full = true;
@@ -138,28 +138,28 @@ impl Outline {
 
     /// Notes these values behind what is noted; where the first is.
     #[inline(always)]
-    pub(super) fn append(&mut self, entries: &[Entry]) -> usize {
-        let first = self.entries.len();
-        self.entries.extend_from_slice(entries);
+    pub(super) fn append(&mut self, nodes: &[Node]) -> usize {
+        let first = self.nodes.len();
+        self.nodes.extend_from_slice(nodes);
         first
     }
 
     /// Forgets what was noted from there on.
     pub(super) fn truncate(&mut self, len: usize) {
-        self.entries.truncate(len);
+        self.nodes.truncate(len);
     }
 
     /// Some of what is noted.
     #[inline(always)]
-    pub(super) fn part(&self, values: Range<usize>) -> Option<&[Entry]> {
-        self.entries.get(values)
+    pub(super) fn part(&self, values: Range<usize>) -> Option<&[Node]> {
+        self.nodes.get(values)
     }
 
     /// Those values are so many bytes further on.
     #[inline(always)]
     pub(super) fn shift(&mut self, values: Range<usize>, by: u32) {
-        for entry in self.entries.get_mut(values).unwrap_or_default() {
-            for place in [&mut entry.start, &mut entry.end, &mut entry.key, &mut entry.key_end] {
+        for node in self.nodes.get_mut(values).unwrap_or_default() {
+            for place in [&mut node.start, &mut node.end, &mut node.key, &mut node.key_end] {
                 *place = place.wrapping_add(by);
             }
         }
@@ -168,42 +168,42 @@ impl Outline {
     /// That value ends there.
     #[inline(always)]
     pub(super) fn end_at(&mut self, value: usize, end: u32) {
-        if let Some(entry) = self.entries.get_mut(value) {
-            entry.end = end;
+        if let Some(node) = self.nodes.get_mut(value) {
+            node.end = end;
         }
     }
 
     /// That value is a string with an escape in it.
     pub(super) fn bend(&mut self, at: usize) {
-        if let Some(entry) = self.entries.get_mut(at) {
-            entry.inside |= Escapes::IN_VALUE.0;
+        if let Some(node) = self.nodes.get_mut(at) {
+            node.inside |= Escapes::IN_VALUE.0;
         }
     }
 
-    /// Where the next value's entry goes.
+    /// Where the next value's node goes.
     #[inline(always)]
     pub(super) fn next(&self) -> u32 {
-        self.entries.len() as u32
+        self.nodes.len() as u32
     }
 
     /// The container that the values from there on are in has ended.
     #[inline(always)]
     pub(super) fn close(&mut self, inside: u32, end: usize) {
         let next = self.next();
-        if let Some(entry) = self.entries.get_mut(inside.wrapping_sub(1) as usize) {
-            entry.end = end as u32;
-            entry.inside |= next - inside;
+        if let Some(node) = self.nodes.get_mut(inside.wrapping_sub(1) as usize) {
+            node.end = end as u32;
+            node.inside |= next - inside;
         }
     }
 
     /// The keys of the innermost open object, whose values begin there; each of these has ended.
     pub(super) fn keys_from(&self, inside: u32) -> impl Iterator<Item = KeySpan> {
-        let mut rest = self.entries.get(inside as usize..).unwrap_or(&[]);
+        let mut rest = self.nodes.get(inside as usize..).unwrap_or(&[]);
         std::iter::from_fn(move || {
-            let entry = rest.first()?;
-            rest = rest.get(1 + entry.inside()..).unwrap_or(&[]);
-            let escapes = if entry.is_key_escaped() { Escapes::IN_KEY } else { Escapes::NONE };
-            Some(KeySpan { start: entry.key, end: entry.key_end, escapes })
+            let node = rest.first()?;
+            rest = rest.get(1 + node.inside()..).unwrap_or(&[]);
+            let escapes = if node.is_key_escaped() { Escapes::IN_KEY } else { Escapes::NONE };
+            Some(KeySpan { start: node.key, end: node.key_end, escapes })
         })
     }
 
@@ -212,8 +212,8 @@ impl Outline {
         self.full
     }
 
-    /// The outermost value's entry and those inside it; nothing if they were too many.
-    pub(super) fn whole(&self) -> &[Entry] {
-        if self.full { &[] } else { &self.entries }
+    /// The outermost value's node and those inside it; nothing if they were too many.
+    pub(super) fn whole(&self) -> &[Node] {
+        if self.full { &[] } else { &self.nodes }
     }
 }

@@ -1,27 +1,27 @@
 //! Texts that are spelt alike: what they share is compared, and only the rest is scanned.
 //!
 //! A client writes the events of one type with the same members in the same order, and gives many of them the same
-//! value. A [`Form`] is such a text that the scanner has passed, and which of its values differ from text to text. A text
+//! value. A [`Template`] is such a text that the scanner has passed, and which of its values differ from text to text. A text
 //! that has all else of it, byte for byte, has the same keys, the same depth and no more white space: what is left to
-//! check are the values that differ. Any other text is scanned from its start, and the forms learn from it.
+//! check are the values that differ. Any other text is scanned from its start, and the templates learn from it.
 
 use super::compact::has_separator;
 use super::scan::{Checks, SPREAD, lossy_number};
-use super::tape::{Entry, Outline};
+use super::tape::{Node, Tape};
 use super::token::Cursor;
 
 /// Most values of a text that may differ: a bit of a word for each.
 const MAX_VARYING: usize = 31;
-/// Most values of a text that is kept as a form: a bit of a longer word for each.
+/// Most values of a text that is kept as a template: a bit of a longer word for each.
 const MAX_VALUES: usize = 64;
-/// Most bytes of such a text. Texts of its form may be longer.
+/// Most bytes of such a text. Texts of its template may be longer.
 const MAX_BYTES: usize = 2048;
 
-/// Which texts are likely of one form.
+/// Which texts are likely of one template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kin(u64);
+pub struct TemplateKey(u64);
 
-impl Kin {
+impl TemplateKey {
     /// Texts that have been given one name.
     #[inline]
     pub fn named(name: &str) -> Self {
@@ -48,69 +48,70 @@ impl Kin {
     }
 }
 
-/// Forms are looked for in the set of their kin only.
+/// Templates are looked for in the set of their key only.
 const SETS: usize = 16;
-/// Forms in a set, of one kin or of several.
+/// Templates in a set, of one key or of several.
 const WAYS: usize = 4;
 
-/// The forms that are known.
+/// The templates that are known.
 #[derive(Default)]
-pub(super) struct Forms {
+pub(super) struct TemplateCache {
     sets: Vec<Set>,
 }
 
 #[derive(Default)]
 struct Set {
-    kins: [Option<Kin>; WAYS],
-    forms: [Form; WAYS],
-    /// Where it is looked for a form that a new one takes the place of.
+    keys: [Option<TemplateKey>; WAYS],
+    templates: [Template; WAYS],
+    /// Where it is looked for a template that a new one takes the place of.
     next: usize,
-    /// Texts of no known form, less those of a known one twice.
+    /// Texts of no known template, less those of a known one twice.
     misses: u8,
-    /// Texts since forms were looked at last.
+    /// Texts since templates were looked at last.
     rested: u8,
 }
 
-impl Forms {
-    /// Takes a text of a known form from the front of a longer one: notes its values behind what is noted, and says where it
+impl TemplateCache {
+    /// Takes a text of a known template from the front of a longer one: notes its values behind what is noted, and says where it
     /// ends.
     #[inline]
-    pub(super) fn read(&mut self, kin: Kin, text: &str, outline: &mut Outline) -> Option<(usize, Checks)> {
-        self.sets.get_mut(kin.set())?.read(kin, text, outline)
+    pub(super) fn read(&mut self, key: TemplateKey, text: &str, tape: &mut Tape) -> Option<(usize, Checks)> {
+        self.sets.get_mut(key.set())?.read(key, text, tape)
     }
 
-    /// Learns from a text of no known form, which the scanner has passed with that outline.
+    /// Learns from a text of no known template, which the scanner has passed with that tape.
     #[cold]
-    pub(super) fn learn(&mut self, kin: Kin, text: &str, outline: &[Entry], checks: Checks) {
-        let is_small = text.len() <= MAX_BYTES && outline.len() <= MAX_VALUES;
+    pub(super) fn learn(&mut self, key: TemplateKey, text: &str, tape: &[Node], checks: Checks) {
+        let is_small = text.len() <= MAX_BYTES && tape.len() <= MAX_VALUES;
         // A number by itself could be the beginning of a longer one.
         let is_container = text.starts_with(['{', '[']);
-        if is_small && is_container && !checks.loose && checks.fault.is_none() && !outline.is_empty() {
+        if is_small && is_container && !checks.needs_compaction && checks.fault.is_none() && !tape.is_empty()
+        {
             if self.sets.is_empty() {
                 self.sets.resize_with(SETS, Set::default);
             }
-            if let Some(set) = self.sets.get_mut(kin.set()) {
-                set.learn(kin, text, outline, checks.depth);
+            if let Some(set) = self.sets.get_mut(key.set()) {
+                set.learn(key, text, tape, checks.depth);
             }
         }
     }
 }
 
 impl Set {
-    /// After so many misses it is out of luck: where every text has a form of its own, a look at others is lost.
+    /// After so many misses it is out of luck: where every text has a template of its own, a look at others is lost.
     const MOST: u8 = 8;
     /// One text in so many is looked at all the same.
     const REST: u8 = 64;
 
     #[inline]
-    fn read(&mut self, kin: Kin, text: &str, outline: &mut Outline) -> Option<(usize, Checks)> {
+    fn read(&mut self, key: TemplateKey, text: &str, tape: &mut Tape) -> Option<(usize, Checks)> {
         if self.misses >= Self::MOST {
             self.rested = (self.rested + 1) % Self::REST;
         }
         if self.is_resting() {
             return None;
         }
-        let read = self.of(kin).find_map(|form| form.read(text, outline));
+        let read = self.of(key).find_map(|template| template.read(text, tape));
         self.misses = match read {
             Some(_) => self.misses.saturating_sub(2),
             None => (self.misses + 1).min(Self::MOST),
@@ -124,46 +125,52 @@ impl Set {
     }
 
     #[inline(always)]
-    fn of(&mut self, kin: Kin) -> impl Iterator<Item = &mut Form> {
-        self.kins.iter().zip(&mut self.forms).filter(move |(own, _)| **own == Some(kin)).map(|(_, form)| form)
+    fn of(&mut self, key: TemplateKey) -> impl Iterator<Item = &mut Template> {
+        self.keys
+            .iter()
+            .zip(&mut self.templates)
+            .filter(move |(own, _)| **own == Some(key))
+            .map(|(_, template)| template)
     }
 
-    fn learn(&mut self, kin: Kin, text: &str, outline: &[Entry], depth: u32) {
+    fn learn(&mut self, key: TemplateKey, text: &str, tape: &[Node], depth: u32) {
         if self.is_resting() {
             return;
         }
-        let alike =
-            self.of(kin).find_map(|form| form.differing(text, outline).map(|differs| (form, differs)));
-        if let Some((form, differs)) = alike {
+        let alike = self
+            .of(key)
+            .find_map(|template| template.differing(text, tape).map(|differs| (template, differs)));
+        if let Some((template, differs)) = alike {
             if differs.count_ones() as usize <= MAX_VARYING {
-                *form = Form::new(text, outline, differs, depth);
+                *template = Template::new(text, tape, differs, depth);
             }
             return;
         }
         // Those that were of use are passed over, once.
-        while let Some(form) = self.forms.get_mut(self.next).filter(|form| form.is_of_use) {
-            form.is_of_use = false;
+        while let Some(template) = self.templates.get_mut(self.next).filter(|template| template.is_of_use) {
+            template.is_of_use = false;
             self.next = (self.next + 1) % WAYS;
         }
-        if let (Some(own), Some(form)) = (self.kins.get_mut(self.next), self.forms.get_mut(self.next)) {
-            (*own, *form) = (Some(kin), Form::new(text, outline, 0, depth));
+        if let (Some(own), Some(template)) = (self.keys.get_mut(self.next), self.templates.get_mut(self.next))
+        {
+            (*own, *template) = (Some(key), Template::new(text, tape, 0, depth));
             self.next = (self.next + 1) % WAYS;
         }
     }
 }
 
-/// A text, and which of its values are others in other texts of its form.
+/// A text, and which of its values are others in other texts of its template.
 #[derive(Default)]
-struct Form {
+struct Template {
     text: String,
-    /// Its outline, in which no varying value is escaped.
-    entries: Vec<Entry>,
+    /// Its tape, in which no varying value is escaped.
+    nodes: Vec<Node>,
     varying: Vec<Varying>,
     /// The ends of varying values and of what they are in.
     ends: Vec<End>,
     /// What the scanner has said.
     checks: Checks,
-    /// Some text was of this form, since a new one was looked a place for.
+    /// Some text was of this template, since a new one was looked a place for.
     is_of_use: bool,
 }
 
@@ -188,31 +195,31 @@ struct End {
     behind: usize,
 }
 
-impl Form {
-    /// The form of a text in which values differ, a bit for each.
-    fn new(text: &str, outline: &[Entry], differs: u64, depth: u32) -> Self {
-        let (mut entries, mut varying) = (outline.to_vec(), Vec::<Varying>::new());
-        let count = entries.len();
-        for (at, entry) in entries.iter_mut().enumerate().filter(|(at, _)| differs >> at & 1 != 0) {
+impl Template {
+    /// The template of a text in which values differ, a bit for each.
+    fn new(text: &str, tape: &[Node], differs: u64, depth: u32) -> Self {
+        let (mut nodes, mut varying) = (tape.to_vec(), Vec::<Varying>::new());
+        let count = nodes.len();
+        for (at, node) in nodes.iter_mut().enumerate().filter(|(at, _)| differs >> at & 1 != 0) {
             if let Some(last) = varying.last_mut() {
                 last.until = at + 1;
             }
-            varying.push(Varying { start: entry.start as usize, end: entry.end as usize, at, until: count });
-            *entry = entry.straight();
+            varying.push(Varying { start: node.start as usize, end: node.end as usize, at, until: count });
+            *node = node.straight();
         }
-        let ends = entries.iter().enumerate().filter_map(|(at, entry)| {
-            let before = varying.partition_point(|one| one.end <= entry.start as usize);
-            let behind = varying.partition_point(|one| one.end <= entry.end as usize);
-            (before < behind).then_some(End { at, end: entry.end, behind })
+        let ends = nodes.iter().enumerate().filter_map(|(at, node)| {
+            let before = varying.partition_point(|one| one.end <= node.start as usize);
+            let behind = varying.partition_point(|one| one.end <= node.end as usize);
+            (before < behind).then_some(End { at, end: node.end, behind })
         });
         let ends = ends.collect();
         let checks = Checks { depth, ..Checks::default() };
-        Self { text: text.to_owned(), entries, varying, ends, checks, is_of_use: false }
+        Self { text: text.to_owned(), nodes, varying, ends, checks, is_of_use: false }
     }
 
-    /// Takes a text of this form from the front of a longer one.
+    /// Takes a text of this template from the front of a longer one.
     #[inline]
-    fn read(&mut self, text: &str, outline: &mut Outline) -> Option<(usize, Checks)> {
+    fn read(&mut self, text: &str, tape: &mut Tape) -> Option<(usize, Checks)> {
         let mut at = Cursor::new(text);
         // How far on the text is behind each varying value; the first is for what comes before all.
         let mut shifts = [0; MAX_VARYING + 1];
@@ -227,38 +234,38 @@ impl Form {
         }
         at.literal(self.text.get(from..)?).ok()?;
         self.is_of_use = true;
-        let first = outline.append(&self.entries);
+        let first = tape.append(&self.nodes);
         // Values between two varying ones move alike, and the second's beginning with them.
         for (varying, shift) in self.varying.iter().zip(shifts.get(1..).unwrap_or_default()) {
             if *shift != 0 {
-                outline.shift(first + varying.at + 1..first + varying.until, *shift);
+                tape.shift(first + varying.at + 1..first + varying.until, *shift);
             }
         }
         for End { at, end, behind } in &self.ends {
-            outline.end_at(first + at, end.wrapping_add(shifts.get(*behind).copied().unwrap_or(0)));
+            tape.end_at(first + at, end.wrapping_add(shifts.get(*behind).copied().unwrap_or(0)));
         }
         if bent != 0 {
             for (place, varying) in self.varying.iter().rev().enumerate() {
                 if bent >> place & 1 != 0 {
-                    outline.bend(first + varying.at);
+                    tape.bend(first + varying.at);
                 }
             }
         }
-        // There is no separator in the form itself.
-        let loose = !at.is_ascii() && has_separator(text.get(..at.pos)?);
-        Some((at.pos, Checks { loose, ..self.checks }))
+        // There is no separator in the template itself.
+        let needs_compaction = !at.is_ascii() && has_separator(text.get(..at.pos)?);
+        Some((at.pos, Checks { needs_compaction, ..self.checks }))
     }
 
-    /// The values that differ in a text of this form and in those that it was learnt from, a bit for each.
-    fn differing(&self, text: &str, outline: &[Entry]) -> Option<u64> {
+    /// The values that differ in a text of this template and in those that it was learnt from, a bit for each.
+    fn differing(&self, text: &str, tape: &[Node]) -> Option<u64> {
         fn part(text: &str, start: u32, end: u32) -> &[u8] {
             text.as_bytes().get(start as usize..end as usize).unwrap_or(&[])
         }
-        if self.entries.len() != outline.len() {
+        if self.nodes.len() != tape.len() {
             return None;
         }
         let mut differs = self.varying.iter().fold(0, |bits, varying| bits | 1 << varying.at);
-        for (at, (own, new)) in self.entries.iter().zip(outline).enumerate() {
+        for (at, (own, new)) in self.nodes.iter().zip(tape).enumerate() {
             let key = part(&self.text, own.key, own.key_end);
             if own.inside() != new.inside() || key != part(text, new.key, new.key_end) {
                 return None;
@@ -302,22 +309,22 @@ mod tests {
     /// All that a scan says of a text.
     fn said(scanned: Option<(Json<'_>, Checks)>) -> Option<(String, Checks, Vec<[u32; 5]>)> {
         scanned.map(|(value, checks)| {
-            let entries = value.outline().iter().map(Entry::numbers).collect();
-            (value.text().to_owned(), checks, entries)
+            let nodes = value.tape().iter().map(Node::numbers).collect();
+            (value.text().to_owned(), checks, nodes)
         })
     }
 
-    /// Scans a text as one of its kin, and as if it were the first; whether it was of a known form.
-    fn scan_both(scratch: &mut Scratch, kin: Kin, text: &str) -> bool {
+    /// Scans a text with its hint, and as if it were the first; whether it was of a known template.
+    fn scan_both(scratch: &mut Scratch, key: TemplateKey, text: &str) -> bool {
         let is_known = scratch
-            .forms()
-            .read(kin, text, &mut Outline::default())
+            .templates()
+            .read(key, text, &mut Tape::default())
             .is_some_and(|(end, _)| end == text.len());
         let expected = said(Scratch::default().scan(text).ok());
-        assert_eq!(said(scratch.scan_alike(text, kin).ok()), expected, "{text}");
+        assert_eq!(said(scratch.scan_with_hint(text, key).ok()), expected, "{text}");
         let follow = format!("{text},1]");
         let mut fresh = Scratch::default();
-        let (first, expected) = (scratch.note_first(&follow, kin), fresh.note_first(&follow, kin));
+        let (first, expected) = (scratch.note_first(&follow, key), fresh.note_first(&follow, key));
         assert_eq!(first, expected, "{follow}");
         if let Some((end, checks)) = first {
             let noted = |scratch: &Scratch| said(scratch.noted(&follow[..end]).map(|value| (value, checks)));
@@ -327,15 +334,15 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_one_form_are_known_from_the_third_on() {
-        let (mut scratch, kin) = (Scratch::default(), Kin::named("message"));
+    fn texts_of_one_template_are_known_from_the_third_on() {
+        let (mut scratch, key) = (Scratch::default(), TemplateKey::named("message"));
         let text = |n: usize| {
             format!(
                 r#"{{"id":"m{n}","on":true,"in":[{{"text":"{}","n":{n}}},[]],"é":{{}}}}"#,
                 "x\\n".repeat(n)
             )
         };
-        let known: Vec<bool> = (0..6).map(|n| scan_both(&mut scratch, kin, &text(n))).collect();
+        let known: Vec<bool> = (0..6).map(|n| scan_both(&mut scratch, key, &text(n))).collect();
         assert_eq!(known, [false, false, true, true, true, true]);
         // What has not differed before.
         for (from, to) in [
@@ -346,32 +353,34 @@ mod tests {
             ("\"id", "\"on"),
             ("\"n\":7", "\"n\":-0"),
         ] {
-            assert!(!scan_both(&mut scratch, kin, &text(7).replace(from, to)), "{to}");
-            assert!(scan_both(&mut scratch, kin, &text(8)), "{to}");
+            assert!(!scan_both(&mut scratch, key, &text(7).replace(from, to)), "{to}");
+            assert!(scan_both(&mut scratch, key, &text(8)), "{to}");
         }
-        assert!(!scan_both(&mut scratch, kin, &text(8)[1..]));
+        assert!(!scan_both(&mut scratch, key, &text(8)[1..]));
     }
 
     #[test]
-    fn forms_of_one_kin_stand_side_by_side() {
-        let (mut scratch, kin) = (Scratch::default(), Kin::opening("{\"type\":\"tool/call\",\"seq\":1}"));
+    fn templates_of_one_key_stand_side_by_side() {
+        let (mut scratch, key) =
+            (Scratch::default(), TemplateKey::opening("{\"type\":\"tool/call\",\"seq\":1}"));
         let texts =
             |n: usize| [format!("{{\"a\":{n}}}"), format!("{{\"a\":[{n}]}}"), format!("[{n},\"{n}\"]")];
         for n in 0..4 {
             for text in texts(n) {
-                assert_eq!(scan_both(&mut scratch, kin, &text), n >= 2, "{text}");
+                assert_eq!(scan_both(&mut scratch, key, &text), n >= 2, "{text}");
             }
         }
     }
 
     #[test]
-    fn texts_of_ever_new_forms_are_seldom_learnt_from() {
-        let (mut scratch, kin) = (Scratch::default(), Kin::named("any"));
+    fn texts_of_ever_new_templates_are_seldom_learnt_from() {
+        let (mut scratch, key) = (Scratch::default(), TemplateKey::named("any"));
         let mut learnt = std::collections::BTreeSet::new();
         for n in 0..200 {
-            scratch.scan_alike(&format!("{{\"key{n}\":1}}"), kin).unwrap();
-            let forms = scratch.forms().sets[kin.set()].forms.iter().map(|form| form.text.clone());
-            learnt.extend(forms.filter(|text| !text.is_empty()));
+            scratch.scan_with_hint(&format!("{{\"key{n}\":1}}"), key).unwrap();
+            let templates =
+                scratch.templates().sets[key.set()].templates.iter().map(|template| template.text.clone());
+            learnt.extend(templates.filter(|text| !text.is_empty()));
         }
         assert_eq!(learnt.len(), 8 + 200 / usize::from(Set::REST));
     }
@@ -402,7 +411,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-        /// Texts of few forms, with other values, torn, and with single bytes changed.
+        /// Texts of few templates, with other values, torn, and with single bytes changed.
         #[test]
         fn a_text_scanned_alike_is_scanned_as_if_it_were_the_first(
             frames in prop::collection::vec(prop::collection::vec(value(), 1..4), 1..3),
@@ -422,7 +431,7 @@ mod tests {
                     _ => {}
                 }
                 if let Ok(text) = std::str::from_utf8(&text) {
-                    scan_both(&mut scratch, Kin::named("kin"), text);
+                    scan_both(&mut scratch, TemplateKey::named("key"), text);
                 }
             }
         }

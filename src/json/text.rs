@@ -6,7 +6,7 @@ use super::fault::SyntaxError;
 use super::scan::{Checks, Scratch};
 use super::string::JsonStr;
 use super::swar::value_of;
-use super::tape::Entry;
+use super::tape::Node;
 use super::token::string_end;
 use super::write_compact;
 
@@ -31,8 +31,8 @@ pub enum Type {
 #[derive(Clone, Copy)]
 pub struct Json<'a> {
     text: &'a str,
-    /// Its own entry and those of the values inside it, where a scan has noted them; else the text is walked.
-    outline: &'a [Entry],
+    /// Its own node and those of the values inside it, where a scan has noted them; else the text is walked.
+    tape: &'a [Node],
 }
 
 impl fmt::Debug for Json<'_> {
@@ -50,51 +50,51 @@ impl<'a> Json<'a> {
 
     /// `text` must be exactly one JSON value, as the scanner left it.
     pub(crate) const fn from_verified(text: &'a str) -> Self {
-        Self { text, outline: &[] }
+        Self { text, tape: &[] }
     }
 
-    /// The value in the scanned `text` whose entry is the first.
-    pub(super) fn outlined(text: &'a str, outline: &'a [Entry]) -> Option<Self> {
-        let entry = outline.first()?;
-        Some(Self { text: text.get(entry.start as usize..entry.end as usize)?, outline })
+    /// The value in the scanned `text` whose node is the first.
+    pub(super) fn taped(text: &'a str, tape: &'a [Node]) -> Option<Self> {
+        let node = tape.first()?;
+        Some(Self { text: text.get(node.start as usize..node.end as usize)?, tape })
     }
 
-    /// The value of that text with its entry and those of the values inside it.
+    /// The value of that text with its node and those of the values inside it.
     #[inline(always)]
-    pub(super) fn noted(text: &'a str, outline: &'a [Entry]) -> Self {
-        Self { text, outline }
+    pub(super) fn noted(text: &'a str, tape: &'a [Node]) -> Self {
+        Self { text, tape }
     }
 
     /// Where it stands in the text that was scanned, in bytes, if the scan has noted that.
     pub fn span(self) -> Option<std::ops::Range<usize>> {
-        self.outline.first().map(|entry| entry.start as usize..entry.end as usize)
+        self.tape.first().map(|node| node.start as usize..node.end as usize)
     }
 
     /// Whether no scan has noted where the values inside stand.
     #[inline]
     pub(super) fn is_unmapped(self) -> bool {
-        self.outline.is_empty()
+        self.tape.is_empty()
     }
 
-    /// Its own entry and those of the values inside, where a scan has noted them.
+    /// Its own node and those of the values inside, where a scan has noted them.
     #[inline]
-    pub(super) fn outline(self) -> &'a [Entry] {
-        self.outline
+    pub(super) fn tape(self) -> &'a [Node] {
+        self.tape
     }
 
-    /// The entries of the values inside, if there are some.
+    /// The nodes of the values inside, if there are some.
     #[inline]
-    pub(super) fn inside(self) -> &'a [Entry] {
-        self.outline.get(1..).unwrap_or(&[])
+    pub(super) fn inside(self) -> &'a [Node] {
+        self.tape.get(1..).unwrap_or(&[])
     }
 
-    /// How far in the text a place is that entries count from elsewhere.
+    /// How far in the text a place is that nodes count from elsewhere.
     #[inline(always)]
     pub(super) fn within(self, place: u32) -> usize {
-        place.wrapping_sub(self.outline.first().map_or(0, |entry| entry.start)) as usize
+        place.wrapping_sub(self.tape.first().map_or(0, |node| node.start)) as usize
     }
 
-    /// The text between two places of the entries.
+    /// The text between two places of the nodes.
     #[inline(always)]
     pub(super) fn between(self, start: u32, end: u32) -> &'a str {
         self.text.get(self.within(start)..self.within(end)).unwrap_or("null")
@@ -102,15 +102,15 @@ impl<'a> Json<'a> {
 
     /// The contents of a member's key, as they are spelt.
     #[inline(always)]
-    pub(super) fn key_bytes(self, entry: &Entry) -> &'a [u8] {
-        let inner = self.within(entry.key) + 1..self.within(entry.key_end).wrapping_sub(1);
+    pub(super) fn key_bytes(self, node: &Node) -> &'a [u8] {
+        let inner = self.within(node.key) + 1..self.within(node.key_end).wrapping_sub(1);
         self.text.as_bytes().get(inner).unwrap_or(&[])
     }
 
-    /// The value inside this one whose entry is the first.
+    /// The value inside this one whose node is the first.
     #[inline]
-    pub(super) fn part(self, entry: &Entry, outline: &'a [Entry]) -> Json<'a> {
-        Json { text: self.between(entry.start, entry.end), outline }
+    pub(super) fn part(self, node: &Node, tape: &'a [Node]) -> Json<'a> {
+        Json { text: self.between(node.start, node.end), tape }
     }
 
     /// Checks a whole text: one JSON value with nothing but white space around it.
@@ -147,8 +147,8 @@ impl<'a> Json<'a> {
         if self.first() != b'"' {
             return None;
         }
-        let escaped = match self.outline.first() {
-            Some(entry) => entry.is_escaped(),
+        let escaped = match self.tape.first() {
+            Some(node) => node.is_escaped(),
             None => string_end(self.text.as_bytes(), 1).escaped,
         };
         Some(JsonStr::from_scan(self.text, escaped))
@@ -245,11 +245,11 @@ impl<'a> Json<'a> {
     }
 }
 
-/// What is left of an object or array: by its outline, or else by its text.
+/// What is left of an object or array: by its tape, or else by its text.
 #[derive(Clone)]
 struct Inside<'a> {
     container: Json<'a>,
-    entries: &'a [Entry],
+    nodes: &'a [Node],
     walk: Walk<'a>,
 }
 
@@ -258,18 +258,18 @@ impl<'a> Inside<'a> {
     fn of(container: Json<'a>, open: u8) -> Self {
         let (text, end) = (container.text, container.text.len());
         let is_it = container.first() == open;
-        let entries = if is_it { container.inside() } else { &[] };
-        let at = if is_it && container.outline.is_empty() { 1 } else { end };
-        Self { container, entries, walk: Walk { text, at } }
+        let nodes = if is_it { container.inside() } else { &[] };
+        let at = if is_it && container.tape.is_empty() { 1 } else { end };
+        Self { container, nodes, walk: Walk { text, at } }
     }
 
-    /// The next value that the outline knows, with its entry.
+    /// The next value that the tape knows, with its node.
     #[inline]
-    fn next_outlined(&mut self) -> Option<(&'a Entry, Json<'a>)> {
-        let entry = self.entries.first()?;
-        let (own, after) = self.entries.split_at_checked(1 + entry.inside())?;
-        self.entries = after;
-        Some((entry, self.container.part(entry, own)))
+    fn next_taped(&mut self) -> Option<(&'a Node, Json<'a>)> {
+        let node = self.nodes.first()?;
+        let (own, after) = self.nodes.split_at_checked(1 + node.inside())?;
+        self.nodes = after;
+        Some((node, self.container.part(node, own)))
     }
 }
 
@@ -347,9 +347,9 @@ impl<'a> Iterator for Members<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some((entry, value)) = self.0.next_outlined() {
-            let key = self.0.container.between(entry.key, entry.key_end);
-            return Some((JsonStr::from_scan(key, entry.is_key_escaped()), value));
+        if let Some((node, value)) = self.0.next_taped() {
+            let key = self.0.container.between(node.key, node.key_end);
+            return Some((JsonStr::from_scan(key, node.is_key_escaped()), value));
         }
         let walk = &mut self.0.walk;
         if !walk.next_item() {
@@ -370,7 +370,7 @@ impl<'a> Iterator for Elements<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some((_, value)) = self.0.next_outlined() {
+        if let Some((_, value)) = self.0.next_taped() {
             return Some(value);
         }
         self.0.walk.next_item().then(|| self.0.walk.value())

@@ -182,15 +182,15 @@ pub struct ChunkRow<'a> {
     dt: Json<'a>,
     pieces: Json<'a>,
     count: u64,
-    loose: bool,
+    needs_compaction: bool,
 }
 
-/// Reads one stored row; `loose` as the scanner said. The row's memory is all that it takes.
-pub fn decode_row(row: Json<'_>, loose: bool) -> Result<Row<'_>, DecodeRowError> {
+/// Reads one stored row; `needs_compaction` as the scanner said. The row's memory is all that it takes.
+pub fn decode_row(row: Json<'_>, needs_compaction: bool) -> Result<Row<'_>, DecodeRowError> {
     let row_type = (row.kind() == Type::Object).then(|| row.get("type")).flatten();
     match Tag::ALL.into_iter().find(|tag| row_type.is_some_and(|name| name.is_str(tag.row_type()))) {
         None => Ok(Row::Event(row)),
-        Some(tag) => match ChunkRow::check(tag, row, loose) {
+        Some(tag) => match ChunkRow::check(tag, row, needs_compaction) {
             Ok(chunks) => Ok(Row::Chunks(chunks)),
             Err(rule) => Err(DecodeRowError { row_type: tag.row_type(), rule }),
         },
@@ -198,7 +198,7 @@ pub fn decode_row(row: Json<'_>, loose: bool) -> Result<Row<'_>, DecodeRowError>
 }
 
 impl<'a> ChunkRow<'a> {
-    fn check(tag: Tag, row: Json<'a>, loose: bool) -> Result<Self, RowRule> {
+    fn check(tag: Tag, row: Json<'a>, needs_compaction: bool) -> Result<Self, RowRule> {
         let [_, seq0, time0, data] =
             exactly(row, ["type", "seq0", "time0", "data"]).ok_or(RowRule::Envelope)?;
         let seq0 = seq0.as_safe_uint().ok_or(RowRule::Seq0)?;
@@ -234,7 +234,7 @@ impl<'a> ChunkRow<'a> {
         }
         Self::check_gaps(seq0, time0, dt, count)?;
         let first = Seq::new(seq0).ok_or(RowRule::Seq0)?;
-        Ok(Self { common, first, time0, dt, pieces, count, loose })
+        Ok(Self { common, first, time0, dt, pieces, count, needs_compaction })
     }
 
     fn check_gaps(seq0: u64, time0: i64, dt: Json<'_>, count: u64) -> Result<(), RowRule> {
@@ -278,7 +278,7 @@ impl<'a> ChunkRow<'a> {
         let texts = [Some(turn), Some(step), Some(index), id, name];
         let shared: usize = texts.into_iter().flatten().map(str::len).sum();
         // Six bytes for two: the most that escaping a separator adds.
-        let factor = if self.loose { 3 } else { 1 };
+        let factor = if self.needs_compaction { 3 } else { 1 };
         self.count.saturating_mul(LINE + factor * shared as u64) + factor * self.pieces.text().len() as u64
     }
 
@@ -300,7 +300,10 @@ impl<'a> ChunkRow<'a> {
             data.push_str(piece.text());
             data.push_str("}}");
             let event_type = JsonStr::from_verified(EVENT_TYPE);
-            let draft = Draft { loose: self.loose, ..Draft::new(event_type, Json::from_verified(&data)) };
+            let draft = Draft {
+                needs_compaction: self.needs_compaction,
+                ..Draft::new(event_type, Json::from_verified(&data))
+            };
             take(seq, time, &draft)?;
             seq = seq.after().next();
             time += gaps.next().unwrap_or(0);

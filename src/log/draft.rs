@@ -26,7 +26,7 @@ pub struct Draft<'a> {
     /// `sourceEventSeqs` has runs as pairs, in a stored log, and reads as [`SeqRuns`](super::SeqRuns).
     pub packed: bool,
     /// Some of the texts hold white space or raw separators, and are compacted when encoded.
-    pub loose: bool,
+    pub needs_compaction: bool,
     /// The line that it was read from, where encoding it at the same place would give the same.
     pub line: Option<Line<'a>>,
 }
@@ -132,7 +132,7 @@ impl<'a> Draft<'a> {
             surface_op: None,
             ignorable: false,
             packed: false,
-            loose: false,
+            needs_compaction: false,
             line: None,
         }
     }
@@ -144,7 +144,7 @@ impl<'a> Draft<'a> {
             r#"{"type":,"seq":,"time":,"data":,"sourceEventSeqs":,"surfaceOp":,"ignorable":true}"#.len();
         const NUMBERS: usize = 2 * "-9007199254740991".len();
         let len: usize = self.texts().map(str::len).iter().sum();
-        FIXED + NUMBERS + len + if self.loose { self.growth() } else { 0 }
+        FIXED + NUMBERS + len + if self.needs_compaction { self.growth() } else { 0 }
     }
 
     /// The texts that are encoded, empty ones for what is not there.
@@ -218,7 +218,7 @@ impl<'a> Draft<'a> {
     fn put_together(&self, seq: Seq, time: &TimeText, out: &mut String) -> Encoded {
         let start = out.len();
         let put = |text: &str, out: &mut String| {
-            if self.loose { write_compact(text, out) } else { out.push_str(text) }
+            if self.needs_compaction { write_compact(text, out) } else { out.push_str(text) }
         };
         let mut number = itoa::Buffer::new();
         out.push_str("{\"type\":");
@@ -275,12 +275,12 @@ pub enum EnvelopeError {
 
 const MEMBERS: [&str; 7] = ["type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp", "ignorable"];
 
-/// Reads an event envelope as seeds and stored logs hold it; `loose` as the scanner said.
+/// Reads an event envelope as seeds and stored logs hold it; `needs_compaction` as the scanner said.
 ///
 /// The answer is the event's own seq and time and the rest as a draft. Member order does not matter.
-pub fn read_event(value: Json<'_>, loose: bool) -> Result<(Seq, i64, Draft<'_>), EnvelopeError> {
+pub fn read_event(value: Json<'_>, needs_compaction: bool) -> Result<(Seq, i64, Draft<'_>), EnvelopeError> {
     // Nearly every line is so; then nothing needs to be looked for.
-    if let Some(read) = read_as_encoded(value, loose) {
+    if let Some(read) = read_as_encoded(value, needs_compaction) {
         return Ok(read);
     }
     let [kind, seq, time, data, sources, surface_op, ignorable] = envelope_members(value)?;
@@ -294,13 +294,13 @@ pub fn read_event(value: Json<'_>, loose: bool) -> Result<(Seq, i64, Draft<'_>),
     let seq = seq.as_safe_int().and_then(to_seq).ok_or(EnvelopeError::Seq)?;
     let time = time.as_safe_int().ok_or(EnvelopeError::Time)?;
     let ignorable = ignorable.is_some();
-    Ok((seq, time, Draft { sources, surface_op, ignorable, loose, ..Draft::new(type_text, data) }))
+    Ok((seq, time, Draft { sources, surface_op, ignorable, needs_compaction, ..Draft::new(type_text, data) }))
 }
 
 /// Reads an envelope that was encoded here, or as it would be but for white space in its values.
 #[inline(always)]
-fn read_as_encoded(value: Json<'_>, loose: bool) -> Option<(Seq, i64, Draft<'_>)> {
-    let mut members = value.spelt();
+fn read_as_encoded(value: Json<'_>, needs_compaction: bool) -> Option<(Seq, i64, Draft<'_>)> {
+    let mut members = value.ordered_fields();
     let type_text = members.member(r#"{"type":"#)?.as_str()?;
     let seq = members.member(r#","seq":"#)?.as_plain_int().and_then(to_seq)?;
     let time = members.member(r#","time":"#)?.as_plain_int()?;
@@ -312,8 +312,12 @@ fn read_as_encoded(value: Json<'_>, loose: bool) -> Option<(Seq, i64, Draft<'_>)
         return None;
     }
     let ignorable = ignorable.is_some();
-    let line = (!loose).then_some(Line { text: value.text(), seq, time, holder: None });
-    Some((seq, time, Draft { sources, surface_op, ignorable, loose, line, ..Draft::new(type_text, data) }))
+    let line = (!needs_compaction).then_some(Line { text: value.text(), seq, time, holder: None });
+    Some((
+        seq,
+        time,
+        Draft { sources, surface_op, ignorable, needs_compaction, line, ..Draft::new(type_text, data) },
+    ))
 }
 
 fn to_seq(value: i64) -> Option<Seq> {

@@ -5,14 +5,14 @@
 //! same text in between has the same members. Such a line is taken from its front, and only its payload is scanned.
 //! Whatever fits no spelling is read by [`crate::server::envelope`], and means the same there (`tests/direct_path.rs`).
 
-use crate::json::{Checks, Json, JsonStr, Kin, Prefix, Scratch};
+use crate::json::{Checks, Json, JsonStr, LiteralReader, Scratch, TemplateKey};
 use crate::log::Offset;
 use crate::session::{Append, Candidate, Expect};
 
 const APPEND: Json<'static> = Json::from_verified("\"append\"");
 const TRUE: Json<'static> = Json::from_verified("true");
 /// As plain as a value can be.
-const PLAIN: Checks = Checks { fault: None, loose: false, depth: 0 };
+const PLAIN: Checks = Checks { fault: None, needs_compaction: false, depth: 0 };
 
 /// The spellings of appends that a client has used.
 #[derive(Default)]
@@ -170,7 +170,7 @@ impl Spelling {
     /// The values of a line of this spelling.
     #[inline(always)]
     fn read<'a>(&self, line: &'a str, scratch: &'a mut Scratch) -> Option<Values<'a>> {
-        let (mut rest, mut values, mut scratch) = (Prefix::of(line), Values::default(), Some(scratch));
+        let (mut rest, mut values, mut scratch) = (LiteralReader::of(line), Values::default(), Some(scratch));
         for (before, slot) in &self.slots {
             rest.take(before)?;
             match slot {
@@ -183,8 +183,9 @@ impl Spelling {
                 Slot::Session => values.session = rest.plain_string()?.plain()?,
                 Slot::Type => values.kind = Some(rest.plain_string()?),
                 Slot::Data => {
-                    let kin = values.kind.map_or_else(|| rest.kin(), |kind| Kin::named(kind.text()));
-                    values.data = Some(rest.value(scratch.take()?, kin)?);
+                    let hint =
+                        values.kind.map_or_else(|| rest.hint(), |kind| TemplateKey::named(kind.text()));
+                    values.data = Some(rest.value(scratch.take()?, hint)?);
                 }
                 Slot::Sources => values.sources = Some(rest.integers()?),
                 Slot::ExpectedSeq => values.seq = Some(Offset::new(rest.integer()?.parse().ok()?)?),

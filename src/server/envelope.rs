@@ -122,7 +122,7 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn of(message: Json<'a>) -> Self {
         // Most clients write so; then nothing needs to be looked for.
-        let mut spelt = message.spelt();
+        let mut spelt = message.ordered_fields();
         let jsonrpc = spelt.member(r#"{"jsonrpc":"#);
         let id = spelt.member(r#","id":"#);
         let method = spelt.member(r#","method":"#);

@@ -44,7 +44,7 @@ impl<'a> Candidate<'a> {
     /// An event of a type and a payload, with what the scanner said of the payload.
     #[inline(always)] // it is large, and made where it is used
     pub fn new(type_text: JsonStr<'a>, data: Json<'a>, checks: Checks) -> Self {
-        let draft = Draft { loose: checks.loose, ..Draft::new(type_text, data) };
+        let draft = Draft { needs_compaction: checks.needs_compaction, ..Draft::new(type_text, data) };
         let fault = Lossy::of("/data", data, checks);
         Self { draft, fault, depth: checks.depth, ignorable: None, closes: false }
     }
@@ -89,7 +89,7 @@ impl<'a> Candidate<'a> {
 
     #[inline(always)]
     fn note(&mut self, member: &'static str, value: Json<'a>, checks: Checks) {
-        self.draft.loose |= checks.loose;
+        self.draft.needs_compaction |= checks.needs_compaction;
         if checks.fault.is_some() && self.fault.is_none() {
             self.fault = Lossy::of(member, value, checks);
         }

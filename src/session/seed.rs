@@ -67,7 +67,7 @@ fn admit_whole(
     // Scanned again by itself: the line it came in was scanned as a whole.
     let (value, checks) = scratch.scan(value.text()).map_err(|error| Refusal::Invalid(error.to_string()))?;
     Candidate::whole(value, checks).check_lossless()?; // before its envelope (FORMAT 2.2)
-    let (seq, time, draft) = read_event(value, checks.loose)?;
+    let (seq, time, draft) = read_event(value, checks.needs_compaction)?;
     let candidate = Candidate::stored(draft, value, checks);
     let expected = history.log().len();
     if seq.before() != expected {

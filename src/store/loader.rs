@@ -7,7 +7,7 @@ use crate::session::{Candidate, History, Refusal, Rules};
 
 /// Whether a file's lines are the very lines of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Witness {
+pub(crate) enum ByteFidelity {
     /// Every one: a fork may copy the file's bytes.
     Verbatim,
     /// Some differ in spelling, order or packing.
@@ -15,10 +15,10 @@ pub(crate) enum Witness {
 }
 
 /// Takes events into a history, as an append would.
-pub(crate) struct Keeper<'r> {
+pub(crate) struct LogLoader<'r> {
     rules: Rules<'r>,
     history: History,
-    witness: Witness,
+    fidelity: ByteFidelity,
     /// Goes on behind an event that the validator refuses, to judge what lies there.
     lenient: bool,
     /// The first events that the validator refuses, up to [`MAX_PROBLEMS`], and how many there are.
@@ -26,13 +26,13 @@ pub(crate) struct Keeper<'r> {
     refused_count: u64,
 }
 
-impl<'r> Keeper<'r> {
+impl<'r> LogLoader<'r> {
     /// Ends the reading with the first event that the validator refuses.
     pub(crate) fn strict(rules: Rules<'r>) -> Self {
         Self {
             rules,
             history: History::default(),
-            witness: Witness::Verbatim,
+            fidelity: ByteFidelity::Verbatim,
             lenient: false,
             refused: Vec::new(),
             refused_count: 0,
@@ -44,11 +44,11 @@ impl<'r> Keeper<'r> {
         Self { lenient: true, ..Self::strict(rules) }
     }
 
-    pub(crate) fn witness(&self) -> Witness {
-        self.witness
+    pub(crate) fn fidelity(&self) -> ByteFidelity {
+        self.fidelity
     }
 
-    /// All that is wrong with a log that was read into this keeper, in the order of its lines and one thing for each, up to
+    /// All that is wrong with a log that was read into this loader, in the order of its lines and one thing for each, up to
     /// [`MAX_PROBLEMS`]; and how many more there are.
     pub(crate) fn problems<'k>(&'k self, scan: &'k Scan) -> (Vec<&'k Problem>, u64) {
         let mut all: Vec<&Problem> = scan.problems.iter().chain(&self.refused).collect();
@@ -78,7 +78,7 @@ impl<'r> Keeper<'r> {
     }
 }
 
-impl Sink for Keeper<'_> {
+impl Sink for LogLoader<'_> {
     fn event(&mut self, event: &StoredEvent<'_>) -> Result<(), Refused> {
         let candidate = Candidate::stored(*event.draft, event.row, event.checks);
         match self.history.admit_stored(&candidate, event.time, self.rules) {
@@ -88,7 +88,7 @@ impl Sink for Keeper<'_> {
                 let taken_over = event.draft.line.is_some() && !may_be_marked;
                 let same = |line: Event<'_>| line.line() == event.row.text();
                 if event.changed || !(taken_over || self.history.log().get(seq).is_some_and(same)) {
-                    self.witness = Witness::Respelled;
+                    self.fidelity = ByteFidelity::Respelled;
                 }
                 Ok(())
             }

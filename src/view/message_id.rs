@@ -77,7 +77,7 @@ pub fn holds_message(kind: Kind, data: Json<'_>, id: &str) -> bool {
 /// Whether a committed event's data is what this draft says: the same compact text, but for an id
 /// that was minted where the draft has none (PROTOCOL 3, `expectedSeq`).
 pub fn same_data(stored: Json<'_>, draft: &Draft<'_>) -> bool {
-    let compact = draft.loose.then(|| JsonText::compact(draft.data));
+    let compact = draft.needs_compaction.then(|| JsonText::compact(draft.data));
     let data = compact.as_ref().map_or(draft.data, JsonText::json);
     if stored.text() == data.text() {
         return true;

@@ -16,7 +16,7 @@ use sessiond::log::{Log, Offset, read_event};
 pub fn push(log: &mut Log, line: &str) {
     let (value, checks) = Json::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     let (seq, time, draft) =
-        read_event(value, checks.loose).unwrap_or_else(|error| panic!("{error}: {line}"));
+        read_event(value, checks.needs_compaction).unwrap_or_else(|error| panic!("{error}: {line}"));
     assert_eq!(log.push(&draft, time).0, seq, "{line}");
 }
 
@@ -86,7 +86,7 @@ fn checked(update: String) -> String {
         return update;
     }
     let (value, checks) = Json::parse(&update).unwrap_or_else(|error| panic!("{error}: {update}"));
-    assert!(!checks.loose && checks.fault.is_none() && checks.depth < 110, "{update}");
+    assert!(!checks.needs_compaction && checks.fault.is_none() && checks.depth < 110, "{update}");
     let faults = schema_faults(value);
     assert!(faults.is_empty(), "{faults:?}: {update}");
     fitting.get_or_insert_default().insert(update.clone());

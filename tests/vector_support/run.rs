@@ -472,7 +472,7 @@ impl Run<'_> {
         let (mut log, mut surface, mut replacements) = (Log::new(), Surface::default(), Vec::new());
         for line in lines {
             let (value, checks) = Json::parse(line).unwrap();
-            let (_, time, draft) = read_event(value, checks.loose).unwrap();
+            let (_, time, draft) = read_event(value, checks.needs_compaction).unwrap();
             // Shapes are not judged here: the event is read as a committed one.
             let mut alone = Log::starting_at(log.len());
             alone.push(&draft, time);
@@ -499,7 +499,7 @@ impl Run<'_> {
     fn derive_event(&mut self, op: &Op) -> Step {
         let mut log = Log::new();
         let (value, checks) = Json::parse(op.text("eventJson")).unwrap();
-        let (_, time, draft) = read_event(value, checks.loose).unwrap();
+        let (_, time, draft) = read_event(value, checks.needs_compaction).unwrap();
         log.push(&draft, time);
         let ours = message_of(log.last().unwrap()).map(Json::text);
         same_option(&self.case.id, ours, op.ok().unwrap()["messageJson"].as_str());
@@ -508,7 +508,7 @@ impl Run<'_> {
 
     fn adopt_event(&mut self, op: &Op) -> Step {
         let (value, checks) = Json::parse(op.text("eventJson")).unwrap();
-        let (_, _, draft) = read_event(value, checks.loose).unwrap();
+        let (_, _, draft) = read_event(value, checks.needs_compaction).unwrap();
         match Reading::of_stored(&draft) {
             Ok(_) => self.expect(op, op.ok().is_some_and(|ok| ok["accepted"] == true), "accepted"),
             Err(error) => self.expect(op, op.classes().contains(&error.class()), error.class()),

@@ -61,7 +61,8 @@ pub(crate) fn with_draft<T>(
     let (name, _) = Json::parse(&name).unwrap();
     let (data, checks) = Json::parse(data).unwrap();
     let surface_op = surface_op.map(|text| Json::parse(text).unwrap().0);
-    let draft = Draft { surface_op, loose: checks.loose, ..Draft::new(name_of(name), data) };
+    let draft =
+        Draft { surface_op, needs_compaction: checks.needs_compaction, ..Draft::new(name_of(name), data) };
     then(draft, checks.fault.is_none())
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn log_of(lines: &[impl AsRef<str>]) -> Log {
     let mut log = Log::new();
     for line in lines {
         let (event, checks) = Json::parse(line.as_ref()).unwrap();
-        let (seq, time, draft) = read_event(event, checks.loose).unwrap();
+        let (seq, time, draft) = read_event(event, checks.needs_compaction).unwrap();
         assert_eq!(log.push(&draft, time).0, seq);
     }
     log

@@ -7,11 +7,11 @@ use std::io;
 use std::sync::Arc;
 
 use crate::disk::fs::ReadAt;
-use crate::json::{Checks, Json, Outlines, Scanned, Scratch};
+use crate::json::{Checks, Json, Scanned, Scratch, Tapes};
 
 /// Bytes of a batch, unless one line is longer. Its text may become a log's segment: it is large enough for a mapping of
 /// its own with few of them, for which an allocator's words beside it take no page more, and small enough for the
-/// processor's cache, with the outlines that go with it.
+/// processor's cache, with the tapes that go with it.
 pub(in crate::disk) const BATCH: usize = (512 << 10) - 32;
 
 /// Bytes of a page, or a part of them where pages are larger.
@@ -27,7 +27,7 @@ pub(in crate::disk) struct Batch {
     start: u64,
     text: Text,
     lines: Vec<Line>,
-    outlines: Outlines,
+    tapes: Tapes,
     /// What comes behind the lines.
     next: Next,
     /// Bytes of the log that were still to be read when this was filled.
@@ -113,7 +113,7 @@ impl Batch {
 
     fn scanned(&self, line: &Line) -> Option<(Json<'_>, Checks)> {
         let Text::Utf8(text) = &self.text else { return None };
-        self.outlines.value(text.get(line.start..line.end)?, line.scanned.as_ref()?)
+        self.tapes.value(text.get(line.start..line.end)?, line.scanned.as_ref()?)
     }
 
     /// The text that the lines are in, if it is one.
@@ -158,7 +158,7 @@ impl Batch {
         let mut bytes = std::mem::take(&mut self.text).into_buffer();
         if bytes.capacity() > 2 * BATCH {
             bytes = Vec::new();
-            self.outlines.trim(BATCH / 4);
+            self.tapes.trim(BATCH / 4);
         }
         bytes
     }
@@ -167,7 +167,7 @@ impl Batch {
     fn set(&mut self, start: u64, bytes: Vec<u8>, next: Next, max_line: usize, scratch: &mut Scratch) {
         (self.start, self.next) = (start, next);
         self.lines.clear();
-        self.outlines.clear();
+        self.tapes.clear();
         self.text = match String::from_utf8(bytes) {
             Ok(text) => Text::Utf8(Arc::new(text)),
             Err(error) => Text::Bytes(error.into_bytes()),
@@ -181,7 +181,7 @@ impl Batch {
                 break;
             }
             let scanned = match &self.text {
-                Text::Utf8(text) => text.get(from..end).and_then(|line| self.outlines.scan(line, scratch)),
+                Text::Utf8(text) => text.get(from..end).and_then(|line| self.tapes.scan(line, scratch)),
                 Text::Bytes(_) => None,
             };
             if end - from > LONG {

@@ -54,17 +54,17 @@ pub(in crate::disk) fn decode<'a>(line: &'a [u8], scratch: &'a mut Scratch) -> R
 
 /// Reads a line that was scanned.
 pub(in crate::disk) fn record(row: Json<'_>, checks: Checks) -> Result<Record<'_>, Damage> {
-    let Checks { fault, loose, depth, .. } = checks;
+    let Checks { fault, needs_compaction, depth, .. } = checks;
     if let Some(fault) = fault {
         return Err(Damage::Lossy(fault.kind));
     }
-    let read = read_event(row, loose);
+    let read = read_event(row, needs_compaction);
     if let Ok((seq, time, draft)) = read
         && !may_be_tag(&draft)
     {
         return Ok(Record::Event { seq: Some(seq), rest: Ok((time, draft)), row, checks });
     }
-    match decode_row(row, loose)? {
+    match decode_row(row, needs_compaction)? {
         // The envelope is one level around the payloads.
         Row::Chunks(chunks) => Ok(Record::Chunks { chunks, row, depth: depth.saturating_sub(1).max(1) }),
         Row::Event(row) => {

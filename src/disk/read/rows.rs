@@ -297,7 +297,8 @@ impl Rows<'_> {
         check_room(chunks, line)?;
         let sink = &mut *self.sink;
         let taken = chunks.each(|seq, time, draft| {
-            let checks = Checks { loose: draft.loose, depth: depth + 1, ..Checks::default() };
+            let checks =
+                Checks { needs_compaction: draft.needs_compaction, depth: depth + 1, ..Checks::default() };
             sink.event(&StoredEvent { seq, time, draft, checks, row, place, changed: true })
         });
         if let Err(refused) = taken {
@@ -335,8 +336,13 @@ impl Rows<'_> {
         };
         if let Some(upgraded) = &upgraded {
             let (data, found) = Json::parse(&upgraded.data).map_err(Damage::NotJson)?;
-            (draft.data, draft.loose, draft.line) = (data, draft.loose || found.loose, None);
-            checks = Checks { loose: draft.loose, depth: found.depth.saturating_add(1), ..found };
+            (draft.data, draft.needs_compaction, draft.line) =
+                (data, draft.needs_compaction || found.needs_compaction, None);
+            checks = Checks {
+                needs_compaction: draft.needs_compaction,
+                depth: found.depth.saturating_add(1),
+                ..found
+            };
             if upgraded.user_message {
                 draft.type_text = JsonStr::from_verified("\"user/message\"");
                 draft.kind = Kind::UserMessage;

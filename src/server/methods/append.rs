@@ -193,7 +193,7 @@ const APPEND: [&str; 10] = [
 /// The members of a batch's event by [`EVENT`]; none of an event with another member.
 #[inline(always)]
 fn event_members(event: Json<'_>) -> Option<[Option<Json<'_>>; EVENT.len()]> {
-    let mut spelt = event.spelt();
+    let mut spelt = event.ordered_fields();
     let found = [
         spelt.member(r#"{"type":"#),
         spelt.member(r#","data":"#),
@@ -282,7 +282,10 @@ fn raw_candidate<'a>(
     let verified = |raw: &'a Option<RawJson>| raw.as_ref().map(RawJson::verified);
     let ignorable = verified(ignorable).map(|(value, _)| value);
     let (data, checks) = data.verified();
-    let data = (data, Checks { loose: checks.loose || kind_checks.loose, ..checks });
+    let data = (
+        data,
+        Checks { needs_compaction: checks.needs_compaction || kind_checks.needs_compaction, ..checks },
+    );
     Ok(candidate(kind, data, verified(surface_op), verified(sources), ignorable))
 }
 

@@ -7,7 +7,7 @@ use crate::disk::read::damage::{Damage, Problem, ReadError, Verdict};
 use crate::disk::read::reader::{ReadLimits, Scan, read_log};
 use crate::log::Offset;
 use crate::session::{History, Rules};
-use crate::store::loader::Keeper;
+use crate::store::loader::LogLoader;
 
 /// What a load makes of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -120,8 +120,8 @@ pub(crate) struct Sound {
 
 /// Reads the first `len` bytes of a log.
 pub(crate) fn examine(source: &Watched<'_>, len: u64, encoding: Encoding, rules: Rules<'_>) -> Examined {
-    let mut keeper = Keeper::strict(rules);
-    let scan = match read_log(source, len, encoding, limits_of(rules), &mut keeper) {
+    let mut loader = LogLoader::strict(rules);
+    let scan = match read_log(source, len, encoding, limits_of(rules), &mut loader) {
         Ok(scan) => scan,
         Err(error) => return Examined::headless(&error),
     };
@@ -130,8 +130,8 @@ pub(crate) fn examine(source: &Watched<'_>, len: u64, encoding: Encoding, rules:
         true => judge_all(source, len, encoding, rules, &scan),
         false => None,
     }
-    .unwrap_or_else(|| told(&keeper, &scan, &scan));
-    let mut history = keeper.into_history();
+    .unwrap_or_else(|| told(&loader, &scan, &scan));
+    let mut history = loader.into_history();
     let (mut status, mut closers) = (status_of(&scan), None);
     match history.close_turn(None, rules) {
         Ok(count) => closers = Some(count),
@@ -176,13 +176,13 @@ fn judge_all(
     rules: Rules<'_>,
     load: &Scan,
 ) -> Option<Told> {
-    let mut keeper = Keeper::lenient(rules);
-    let scan = read_log(source, len, encoding, limits_of(rules), &mut keeper).ok()?;
-    Some(told(&keeper, &scan, load))
+    let mut loader = LogLoader::lenient(rules);
+    let scan = read_log(source, len, encoding, limits_of(rules), &mut loader).ok()?;
+    Some(told(&loader, &scan, load))
 }
 
-fn told(keeper: &Keeper<'_>, scan: &Scan, load: &Scan) -> Told {
-    let (problems, more) = keeper.problems(scan);
+fn told(loader: &LogLoader<'_>, scan: &Scan, load: &Scan) -> Told {
+    let (problems, more) = loader.problems(scan);
     let is_refused = load.failure().is_some();
     let finding = |problem: &Problem| {
         let class = if is_refused { problem.class() } else { problem.damage.torn_class() };

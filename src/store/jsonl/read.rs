@@ -23,7 +23,7 @@ use crate::disk::read::reader::{Held, Scan, read_log};
 use crate::log::{Log, SessionId};
 use crate::session::{Limits, Mended, Rules, Vocabulary};
 use crate::store::SamePlace;
-use crate::store::loader::{Keeper, Witness};
+use crate::store::loader::{ByteFidelity, LogLoader};
 use crate::store::storage::TornTail;
 use crate::store::storage::{Inspected, ListFacts, ListPage, Listed, Loaded, StoredInfo, StoredSummary};
 use crate::store::{DaemonId, Detail, Outcome, StorageError};
@@ -218,9 +218,9 @@ pub(super) fn load(
     let meta = file.metadata().map_err(|error| failed("reading the log", &error, Outcome::NotCommitted))?;
     let size = meta.len;
     let rules = Rules { vocabulary, limits };
-    let mut keeper = Keeper::strict(rules);
+    let mut loader = LogLoader::strict(rules);
     let held = Held::new(file.as_ref(), size);
-    let scan = read_log(&held, size, path.encoding(), shared.limits, &mut keeper);
+    let scan = read_log(&held, size, path.encoding(), shared.limits, &mut loader);
     if held.was_changed().map_err(|error| failed("reading the log", &error, Outcome::NotCommitted))? {
         return Err(StorageError::Failed {
             detail: Detail::File("EBUSY".to_owned()),
@@ -239,8 +239,8 @@ pub(super) fn load(
     }
     // What another process has written may not be durable yet, and its bytes may not be ours to write again.
     file.sync_data().map_err(|error| failed("making the log durable", &error, Outcome::NotCommitted))?;
-    let witness = keeper.witness();
-    let mut history = keeper.into_history();
+    let fidelity = loader.fidelity();
+    let mut history = loader.into_history();
     let closers = history.close_turn(None, rules).map_err(|refusal| {
         let reason = format!("the open turn cannot be closed: {refusal}");
         shared.seen.refuse(&meta, Some((Verdict::Corrupt, "", reason.clone())));
@@ -261,7 +261,7 @@ pub(super) fn load(
     sweep(shared.fs.as_ref(), &path, file.as_ref());
     let writer = LogWriter::new(lock, size, size);
     let stored = (scan.events, scan.recovered_from.min(scan.events));
-    let verbatim = (witness == Witness::Verbatim).then_some(scan.header_bytes);
+    let verbatim = (fidelity == ByteFidelity::Verbatim).then_some(scan.header_bytes);
     let header_line = first_line(file.as_ref(), path.encoding(), scan.header_bytes);
     let mut open =
         SessionFile::loaded(std::sync::Arc::clone(&shared.fs), path, writer, stored, mend, verbatim);
@@ -301,11 +301,11 @@ pub(super) fn inspect(
 ) -> Result<Box<Inspected>, StorageError> {
     let path = locate(shared, id)?;
     let file = open(shared, id, &path)?;
-    let mut keeper = Keeper::lenient(Rules { vocabulary, limits });
-    let scan = read_file(shared, file.as_ref(), path.encoding(), &mut keeper)
+    let mut loader = LogLoader::lenient(Rules { vocabulary, limits });
+    let scan = read_file(shared, file.as_ref(), path.encoding(), &mut loader)
         .map_err(|error| unreadable(id, &error, limits))?;
-    let (found, more) = keeper.problems(&scan);
-    let is_refused = scan.failure().is_some() || keeper.refuses();
+    let (found, more) = loader.problems(&scan);
+    let is_refused = scan.failure().is_some() || loader.refuses();
     let failure = found.first().filter(|_| is_refused);
     let failure = failure.map(|problem| (problem.damage.verdict(), problem.class(), problem.to_string()));
     if let (true, Ok(meta)) = (is_refused || scan.loss().is_some(), file.metadata()) {
@@ -318,11 +318,11 @@ pub(super) fn inspect(
     if more > 0 {
         problems.push(format!("{more} more records are damaged"));
     }
-    problems.extend(keeper.warnings());
+    problems.extend(loader.warnings());
     let meta = file.metadata().ok();
     let locked_by =
         meta.and_then(|meta| owner(shared, &Owners::look(shared.fs.as_ref()), &path.log(), &meta));
-    let mut history = keeper.into_history();
+    let mut history = loader.into_history();
     let (log, closers) = (history.share_log(), history.closer_lines());
     Ok(Box::new(Inspected {
         header: scan.header,
