@@ -8,7 +8,7 @@
 use std::error::Error;
 
 use serde_json::json;
-use sessiond::client::{Client, Notification};
+use sessiond::client::{Client, Handshake, Notification};
 use sessiond::protocol::params::{
     AppendBatchParams, BatchEvent, EndParams, ForkParams, LoadParams, NewParams, ReplayMode,
 };
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     });
-    let daemon = client.initialize(&["session/update"]).await?;
+    let daemon = client.initialize(Handshake::default().notifications([])).await?;
     println!("{} {}", daemon.agent_info.name, daemon.agent_info.version);
 
     let cwd = std::env::current_dir()?.to_str().map(str::to_owned);

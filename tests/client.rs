@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sessiond::client::{Client, ClientError, NOTIFICATIONS_HELD, Notification, Notifications};
-use sessiond::protocol::RawJson;
+use sessiond::client::{Client, ClientError, Handshake, NOTIFICATIONS_HELD, Notification, Notifications};
 use sessiond::protocol::params::*;
+use sessiond::protocol::{Notice, RawJson};
 use tokio::process::Command;
 
 fn daemon() -> (Client, Notifications) {
@@ -50,7 +50,8 @@ fn name(error: ClientError) -> String {
 #[tokio::test]
 async fn every_method_has_a_typed_call() {
     let (client, mut notifications) = daemon();
-    let hello = client.initialize(&["session/created", "session/event", "session/disposed"]).await.unwrap();
+    let wanted = [Notice::Created, Notice::Event, Notice::Disposed];
+    let hello = client.initialize(Handshake::default().notifications(wanted)).await.unwrap();
     assert_eq!((hello.protocol_version, &*hello.agent_info.name), (1, "sessiond"));
 
     let opened =
@@ -180,7 +181,7 @@ async fn join_in_order<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
 async fn a_slow_reader_loses_nothing_and_an_answer_waits_for_it() {
     const MANY: usize = 20 * NOTIFICATIONS_HELD;
     let (client, mut notifications) = daemon();
-    client.initialize(&["session/event"]).await.unwrap();
+    client.initialize(Handshake::default().notifications([Notice::Event])).await.unwrap();
     client
         .new_session(NewParams { invariants: Some(InvariantsMode::Off), ..Default::default() })
         .await

@@ -1,6 +1,7 @@
 //! Do README and the pages of `docs/` say what the daemon does? The tour, the commands, the tables, the links.
 //!
-//! `README_UPDATE=1 cargo test --test readme` puts what came back, and the log, into the tour.
+//! `README_UPDATE=1 cargo test --test readme` puts what came back, and the log, into the tour, and the tables that are
+//! made from the schemas into their pages.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
@@ -11,9 +12,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use sessiond::protocol::{Code, Notice, UPDATE};
+use sessiond::protocol::schema::tables;
 use sessiond::replay::{Options, run};
-use sessiond::server::METHODS;
 
 const FLAGS: [&str; 4] = ["--clock", "fixed:1700000000000+1000", "--ids", "sequential"];
 
@@ -23,7 +23,7 @@ fn root() -> PathBuf {
 
 const README: &str = "README.md";
 const TUTORIAL: &str = "docs/tutorial.md";
-const PROTOCOL: &str = "docs/protocol.md";
+const UPDATE_COMMAND: &str = "README_UPDATE=1 cargo test --test readme";
 const CLI: &str = "docs/cli.md";
 
 /// The text of a page, named from the root on.
@@ -186,21 +186,29 @@ fn what_readme_shows_is_part_of_the_tour() {
     }
 }
 
+/// Puts a table between its marks.
+fn with_table(text: &str, name: &str, table: &str) -> Option<String> {
+    let (before, rest) = text.split_once(&format!("<!-- table: {name} -->\n"))?;
+    let (_, after) = rest.split_once("<!-- end -->").unwrap();
+    Some(format!("{before}<!-- table: {name} -->\n{table}<!-- end -->{after}"))
+}
+
 #[test]
-fn the_tables_name_every_method_notification_and_error() {
-    let text = page(PROTOCOL);
-    assert_eq!(names(&rows(&text, "Methods"), 0), METHODS);
-
-    let notices: Vec<_> = Notice::ALL.iter().map(|notice| notice.method()).chain([UPDATE]).collect();
-    assert_eq!(names(&rows(&text, "Notifications"), 0), notices);
-
-    let table: Vec<(String, String)> = rows(&text, "Errors")
-        .iter()
-        .map(|row| (row.first().unwrap().clone(), row.get(1).unwrap().trim_matches('`').to_owned()))
-        .collect();
-    let codes: Vec<_> =
-        Code::ALL.iter().map(|code| (code.number().to_string(), code.name().to_owned())).collect();
-    assert_eq!(table, codes);
+fn the_tables_of_what_the_schemas_say_are_current() {
+    for (name, table) in tables() {
+        let (page_name, text, made) = pages()
+            .into_iter()
+            .find_map(|page_name| {
+                let text = page(&page_name);
+                with_table(&text, name, &table).map(|made| (page_name, text, made))
+            })
+            .unwrap_or_else(|| panic!("no page has the table of {name}"));
+        if std::env::var_os("README_UPDATE").is_some() {
+            fs::write(root().join(page_name), made).unwrap();
+        } else {
+            assert!(text == made, "{page_name}: {name} is stale; run: {UPDATE_COMMAND}\n{table}");
+        }
+    }
 }
 
 #[test]

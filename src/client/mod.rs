@@ -30,10 +30,12 @@
 
 mod calls;
 mod error;
+mod handshake;
 mod incoming;
 mod notification;
 mod outgoing;
 
 pub use calls::Client;
 pub use error::ClientError;
+pub use handshake::Handshake;
 pub use notification::{NOTIFICATIONS_HELD, Notification, Notifications};

@@ -2,7 +2,7 @@
 
 use tokio::sync::mpsc;
 
-use crate::json::{Json, quote};
+use crate::json::Json;
 use crate::protocol::RawJson;
 use crate::protocol::results::{DisposedNotice, DurableNotice, EventNotice, Opened, UpdateNotice};
 
@@ -78,10 +78,4 @@ impl Notifications {
     pub fn try_next(&mut self) -> Option<Notification> {
         self.0.try_recv().ok()
     }
-}
-
-/// The `_meta.sessiond` of a handshake that asks for these notifications.
-pub(super) fn wishes(names: &[&str]) -> String {
-    let names: Vec<String> = names.iter().map(|name| quote(name)).collect();
-    format!("{{\"sessiond\":{{\"notifications\":[{}]}}}}", names.join(","))
 }

@@ -14,20 +14,6 @@ pub enum Dialect {
     Acp,
 }
 
-/// The params that ACP itself has, for each session method that it defines. In the acp dialect these
-/// stand at the root and all others under `_meta.sessiond`.
-pub(crate) fn acp_params(method: &str) -> Option<&'static [&'static str]> {
-    Some(match method {
-        "session/new" => &["cwd", "mcpServers", "additionalDirectories"],
-        "session/list" => &["cwd", "cursor", "mcpServers", "additionalDirectories"],
-        "session/load" | "session/resume" | "session/fork" => {
-            &["sessionId", "cwd", "mcpServers", "additionalDirectories"]
-        }
-        "session/close" | "session/delete" => &["sessionId", "mcpServers", "additionalDirectories"],
-        _ => return None,
-    })
-}
-
 /// The notifications that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]

@@ -1,100 +1,190 @@
-//! The method table: every method once, with its params and its result.
+//! The method table: every method once. What is known of a method beside its types and its body comes from here.
 //!
-//! A method takes one params object. The envelope hands it over as the only element of a positional
-//! list, so that the types of `params` are the single definition of names, strictness and schema.
+//! `methods!(rows)` gives all rows to the macro `rows!`, which makes of them what its room needs: below the list
+//! [`METHODS`], in `server` the registrations at jsonrpsee, in `client` the typed calls. A row says, in this order: what
+//! the method does (for the schema, the client and `docs/protocol.md`), its name in Rust, its params and its result, its
+//! name on the wire, what it waits for ([`Scope`]), and its form in the acp dialect ([`Acp`]).
 
-use jsonrpsee::core::RpcResult;
-use jsonrpsee::proc_macros::rpc;
+use serde_json::Value;
 
 use super::initialize::{InitializeResult, StatusResult};
+use super::names::names;
 use super::params::*;
 use super::results::*;
+use super::schema::Defs;
 
-/// The methods of the daemon. (`request` and `notification` are names of the client's own trait.)
-#[cfg_attr(feature = "client", rpc(server, client))]
-#[cfg_attr(not(feature = "client"), rpc(server))]
-pub trait SessionApi {
-    /// ACP's handshake; fixes the dialect.
-    #[method(name = "initialize", with_extensions)]
-    fn initialize(&self, params: InitializeParams) -> RpcResult<InitializeResult>;
+macro_rules! methods {
+    ($rows:ident) => {
+        $rows! {
+            /// ACP's handshake; fixes the dialect of the connection. Optional: first or never.
+            fn initialize(InitializeParams) -> InitializeResult { name: "initialize", scope: All, acp: Same }
 
-    /// Makes a session.
-    #[method(name = "session/new", aliases = ["_session/new"], with_extensions)]
-    fn new_session(&self, params: NewParams) -> RpcResult<Face<Opened>>;
+            /// Makes a session, empty or from a seed. It is live with the answer; its first event takes its id in the store.
+            fn new_session(NewParams) -> Opened {
+                name: "session/new", scope: Sessions, acp: Split(&["cwd"], Root(&["sessionId"]))
+            }
 
-    /// Appends one event.
-    #[method(name = "session/append", aliases = ["_session/append"], with_extensions)]
-    fn append(&self, params: AppendParams) -> RpcResult<Appended>;
+            /// Appends one event. The answer says that it is committed, visible and with the operating system.
+            fn append(AppendParams) -> Appended { name: "session/append", scope: Sessions, acp: None }
 
-    /// Appends events, all or none.
-    #[method(name = "session/append_batch", aliases = ["_session/append_batch"], with_extensions)]
-    fn append_batch(&self, params: AppendBatchParams) -> RpcResult<AppendedBatch>;
+            /// Appends events: all of them or none.
+            fn append_batch(AppendBatchParams) -> AppendedBatch {
+                name: "session/append_batch", scope: Sessions, acp: None
+            }
 
-    /// Closes an open turn.
-    #[method(name = "session/interrupt", aliases = ["_session/interrupt"], with_extensions)]
-    fn interrupt(&self, params: InterruptParams) -> RpcResult<Interrupted>;
+            /// Closes an open turn with the events that crash repair would write.
+            fn interrupt(InterruptParams) -> Interrupted { name: "session/interrupt", scope: Sessions, acp: None }
 
-    /// A stable prefix as a seed.
-    #[method(name = "session/snapshot", aliases = ["_session/snapshot"], with_extensions)]
-    fn snapshot(&self, params: SnapshotParams) -> RpcResult<SnapshotResult>;
+            /// A stable prefix of a session as the seed and meta of a `session/new`.
+            fn snapshot(SnapshotParams) -> SnapshotResult { name: "session/snapshot", scope: Sessions, acp: None }
 
-    /// A child from a stable prefix.
-    #[method(name = "session/fork", aliases = ["_session/fork"], with_extensions)]
-    fn fork(&self, params: ForkParams) -> RpcResult<Face<Forked>>;
+            /// Makes a child that shares a prefix of a live session, in another `cwd` if given. `boundary` cuts after that
+            /// event, `messageId` at the end of that message's turn; give one of them at most.
+            fn fork(ForkParams) -> Forked {
+                name: "session/fork", scope: Sessions, acp: Split(&["sessionId", "cwd"], Root(&["sessionId"]))
+            }
 
-    /// A page of events.
-    #[method(name = "session/events", aliases = ["_session/events"], with_extensions)]
-    fn events(&self, params: EventsParams) -> RpcResult<EventsResult>;
+            /// A page of a session's events.
+            fn events(EventsParams) -> EventsResult { name: "session/events", scope: Sessions, acp: None }
 
-    /// A page of derived messages.
-    #[method(name = "session/messages", aliases = ["_session/messages"], with_extensions)]
-    fn messages(&self, params: MessagesParams) -> RpcResult<MessagesResult>;
+            /// A page of the messages that a session's surface gives, or of what is new since an earlier one; with the seq
+            /// of each one's event if asked.
+            fn messages(MessagesParams) -> MessagesResult { name: "session/messages", scope: Sessions, acp: None }
 
-    /// The surface's nodes.
-    #[method(name = "session/surface", aliases = ["_session/surface"], with_extensions)]
-    fn surface(&self, params: ThroughParams) -> RpcResult<SurfaceResult>;
+            /// The nodes of a session's surface: the seqs of their events.
+            fn surface(ThroughParams) -> SurfaceResult { name: "session/surface", scope: Sessions, acp: None }
 
-    /// The model request as the log reconstructs it.
-    #[method(name = "session/request", aliases = ["_session/request"], with_extensions)]
-    fn model_request(&self, params: RequestParams) -> RpcResult<RequestResult>;
+            /// The model request as the log reconstructs it; with `pairing: "repair"` as model providers take it, and what
+            /// was changed for that.
+            fn model_request(RequestParams) -> RequestResult { name: "session/request", scope: Sessions, acp: None }
 
-    /// A live session's state.
-    #[method(name = "session/info", aliases = ["_session/info"], with_extensions)]
-    fn info(&self, params: SessionParams) -> RpcResult<InfoResult>;
+            /// How a live session stands: header, lengths, open turn and step, durable seq, warnings.
+            fn info(SessionParams) -> InfoResult { name: "session/info", scope: Sessions, acp: None }
 
-    /// A page of sessions.
-    #[method(name = "session/list", aliases = ["_session/list"], with_extensions)]
-    fn list(&self, params: ListParams) -> RpcResult<Face<ListResult>>;
+            /// A page of the live and stored sessions, newest last event first, their owners in other processes (`lockedBy`)
+            /// named. Its pages are of the moment of the first one, and a `cursor` is good for the same filters only;
+            /// `status` is what a glance shows: a load reads all.
+            fn list(ListParams) -> ListResult { name: "session/list", scope: List, acp: Split(&["cwd", "cursor"], Rows) }
 
-    /// Opens a stored session and streams its history first.
-    #[method(name = "session/load", aliases = ["_session/load"], with_extensions)]
-    fn load(&self, params: LoadParams) -> RpcResult<Face<Opened>>;
+            /// Makes a stored session live, after streaming its history if that is wanted (`replay: "updates"`): as
+            /// notifications before the answer.
+            fn load(LoadParams) -> Opened {
+                name: "session/load", scope: Sessions, acp: Split(&["sessionId", "cwd"], Root(&[]))
+            }
 
-    /// Opens a stored session.
-    #[method(name = "session/resume", aliases = ["_session/resume"], with_extensions)]
-    fn resume(&self, params: ResumeParams) -> RpcResult<Face<Opened>>;
+            /// Makes a stored session live and streams nothing.
+            fn resume(ResumeParams) -> Opened {
+                name: "session/resume", scope: Sessions, acp: Split(&["sessionId", "cwd"], Root(&[]))
+            }
 
-    /// A session as it lies in storage.
-    #[method(name = "session/inspect", aliases = ["_session/inspect"], with_extensions)]
-    fn inspect(&self, params: InspectParams) -> RpcResult<InspectResult>;
+            /// A stored or live session as it lies there, damaged or not, if its header reads and its id is stored once;
+            /// changes nothing.
+            fn inspect(InspectParams) -> InspectResult { name: "session/inspect", scope: Sessions, acp: None }
 
-    /// How the daemon stands.
-    #[method(name = "sessiond/status", aliases = ["_sessiond/status"], with_extensions)]
-    fn status(&self, params: StatusParams) -> RpcResult<StatusResult>;
+            /// Stores a live session anew whose file another program changed, moved or removed: under its own id if that is
+            /// free, else under `childSessionId` or a minted one.
+            fn rescue(RescueParams) -> Opened { name: "session/rescue", scope: Sessions, acp: None }
 
-    /// Waits until all committed events are durable.
-    #[method(name = "session/flush", aliases = ["_session/flush"], with_extensions)]
-    fn flush(&self, params: SessionParams) -> RpcResult<FlushResult>;
+            /// How the daemon stands: at any time, before `initialize` and past all that waits.
+            fn status(StatusParams) -> StatusResult { name: "sessiond/status", scope: Nothing, acp: None }
 
-    /// Stores a live session anew whose file another program changed or removed.
-    #[method(name = "session/rescue", aliases = ["_session/rescue"], with_extensions)]
-    fn rescue(&self, params: RescueParams) -> RpcResult<Opened>;
+            /// Answers once everything committed before it is on stable storage.
+            fn flush(SessionParams) -> FlushResult { name: "session/flush", scope: Sessions, acp: None }
 
-    /// Ends a session's life here.
-    #[method(name = "session/close", aliases = ["_session/close"], with_extensions)]
-    fn close(&self, params: EndParams) -> RpcResult<Face<EmptyResult>>;
+            /// Flushes a session and ends its life here; an unknown one too.
+            fn close(EndParams) -> EmptyResult {
+                name: "session/close", scope: Sessions, acp: Split(&["sessionId"], Nothing)
+            }
 
-    /// Removes a session.
-    #[method(name = "session/delete", aliases = ["_session/delete"], with_extensions)]
-    fn delete(&self, params: EndParams) -> RpcResult<Face<EmptyResult>>;
+            /// Closes a session and removes it from storage; an unknown one too.
+            fn delete(EndParams) -> EmptyResult {
+                name: "session/delete", scope: List, acp: Split(&["sessionId"], Nothing)
+            }
+        }
+    };
+}
+pub(crate) use methods;
+
+/// What a request of a method waits for, and what waits for it (PROTOCOL 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The sessions that its params name by `sessionId` and `childSessionId`.
+    Sessions,
+    /// These and the list of all sessions.
+    List,
+    /// Everything: the first answer fixes the dialect.
+    All,
+    /// Nothing: it overtakes whatever waits, and fixes no dialect.
+    Nothing,
+}
+
+/// The form of a method in the acp dialect (PROTOCOL 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acp {
+    /// ACP has no such method: it is the native one.
+    None,
+    /// ACP's own: the same in both dialects.
+    Same,
+    /// These params, which ACP has too, stand at the root and all others under `_meta.sessiond`; and so the result.
+    Split(&'static [&'static str], AcpResult),
+}
+
+/// The result of a method in the acp dialect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcpResult {
+    /// These members stand at the root, and the native result under `_meta.sessiond`.
+    Root(&'static [&'static str]),
+    /// Rows of which each is split; the list's own members are ACP's.
+    Rows,
+    /// There is nothing to say.
+    Nothing,
+}
+
+/// A method, as a row of the table has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Method {
+    /// Its name on the wire.
+    pub name: &'static str,
+    /// What it does.
+    doc: &'static str,
+    /// What its requests wait for.
+    pub scope: Scope,
+    /// Its form in the acp dialect.
+    pub acp: Acp,
+    /// The names of its params, in their order.
+    pub(crate) params: fn() -> &'static [&'static str],
+    /// References to the schemas of its params and of its result.
+    pub(super) schemas: fn(&mut Defs) -> (Value, Value),
+}
+
+macro_rules! list {
+    ($($(#[doc = $doc:literal])+ fn $method:ident($params:ty) -> $result:ty
+        { name: $name:literal, scope: $scope:ident, acp: $($acp:tt)+ })+) => {
+        /// Every method, in the order of PROTOCOL 3.
+        pub const METHODS: &[Method] = {
+            use AcpResult::*;
+            &[$(Method {
+                name: $name,
+                doc: concat!($($doc),+),
+                scope: Scope::$scope,
+                acp: Acp::$($acp)+,
+                params: names::<$params>,
+                schemas: |defs| (defs.params::<$params>(), defs.result::<$result>()),
+            }),+]
+        };
+    };
+}
+methods!(list);
+
+impl Method {
+    /// What it does, on one line.
+    pub fn doc(&self) -> &'static str {
+        self.doc.trim_start()
+    }
+
+    /// The method of that name: every one but ACP's own answers with an underscore before its name, too.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        let plain = |method: &&Self| method.acp != Acp::Same && name.strip_prefix('_') == Some(method.name);
+        METHODS.iter().find(|method| method.name == name || plain(method))
+    }
 }

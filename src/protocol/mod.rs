@@ -12,12 +12,11 @@ pub mod results;
 pub mod schema;
 pub mod shapes;
 
+pub(crate) use dialect::PROTOCOL;
 pub use dialect::{Dialect, Notice, UPDATE};
-pub(crate) use dialect::{PROTOCOL, acp_params};
 pub(crate) use errors::FactKind;
 pub use errors::{Code, WireError};
-#[cfg(feature = "client")]
-pub use methods::SessionApiClient;
-pub use methods::SessionApiServer;
+pub(crate) use methods::methods;
+pub use methods::{Acp, AcpResult, METHODS, Method, Scope};
 pub use raw::RawJson;
 pub(crate) use raw::given;

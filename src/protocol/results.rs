@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::RawJson;
 use super::pairing::RequestRepair;
@@ -483,6 +483,12 @@ pub enum Face<T> {
     Acp(Vec<(&'static str, RawJson)>, Option<T>),
 }
 
+impl<T> From<T> for Face<T> {
+    fn from(native: T) -> Self {
+        Self::Native(native)
+    }
+}
+
 impl<T: Serialize> Serialize for Face<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -502,11 +508,5 @@ impl<T: Serialize> Serialize for Face<T> {
                 map.end()
             }
         }
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Face<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        T::deserialize(deserializer).map(Self::Native)
     }
 }

@@ -1,7 +1,7 @@
 //! JSON Schema (draft 2020-12) of everything on the wire, made from the types that read and write it.
 //!
 //! [`files`] are the documents of the checked-in `schema/`: each stands alone, with what it refers to
-//! under its own `$defs`. [`bundle`] is all of them in one document over shared `$defs`.
+//! under its own `$defs`. [`bundle`] is all of them in one document over shared `$defs`. [`tables`] are those of `docs/`.
 
 mod acp;
 mod bookkeeping;
@@ -11,20 +11,21 @@ mod errors;
 mod event_types;
 mod events;
 mod payloads;
+mod tables;
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::Code;
 use super::PROTOCOL;
-use super::initialize::{InitializeResult, StatusResult};
-use super::params::*;
-use super::results::*;
+use super::params::CancelParams;
+use super::results::{DisposedNotice, DurableNotice, EventNotice, Opened, UpdateNotice};
 use super::shapes::{EventSchema, MessageSchema};
+use super::{Acp, METHODS, Method};
 use super::{Notice, UPDATE};
-use defs::Defs;
+pub(in crate::protocol) use defs::Defs;
+pub use tables::tables;
 
 /// The dialect of the documents.
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -38,13 +39,6 @@ struct Schemas {
     notifications: BTreeMap<&'static str, Document>,
     events: Document,
     defs: Defs,
-}
-
-/// A method's document.
-fn method<P: JsonSchema, R: JsonSchema>(schemas: &mut Schemas, name: &'static str, description: &str) {
-    let (params, result) = (schemas.defs.params::<P>(), schemas.defs.result::<R>());
-    let document = document(name, description, [("params", params), ("result", result)]);
-    schemas.methods.insert(name, document);
 }
 
 /// A notification's document.
@@ -68,104 +62,20 @@ impl Schemas {
         all.defs.result::<EventSchema>();
         all.defs.result::<MessageSchema>();
         all.defs.finish();
-        for (name, document) in &mut all.methods {
-            acp::add(name, document, &all.defs);
+        for method in METHODS {
+            if let Some(document) = all.methods.get_mut(method.name) {
+                acp::add(method, document, &all.defs);
+            }
         }
         all
     }
 
-    /// Every method of `METHODS`, with what it takes and gives (`tests/schema.rs` compares the two).
     fn add_methods(&mut self) {
-        let all = self;
-        method::<InitializeParams, InitializeResult>(
-            all,
-            "initialize",
-            "ACP's handshake; fixes the dialect of the connection. The same in both dialects.",
-        );
-        method::<NewParams, Opened>(
-            all,
-            "session/new",
-            "Makes a session, empty or from a seed. It is live once the answer is there.",
-        );
-        method::<AppendParams, Appended>(
-            all,
-            "session/append",
-            "Appends one event. The answer says that it is committed, visible and with the operating system.",
-        );
-        method::<AppendBatchParams, AppendedBatch>(
-            all,
-            "session/append_batch",
-            "Appends events: all of them or none.",
-        );
-        method::<InterruptParams, Interrupted>(
-            all,
-            "session/interrupt",
-            "Closes an open turn with the events that crash repair would write.",
-        );
-        method::<SnapshotParams, SnapshotResult>(
-            all,
-            "session/snapshot",
-            "A stable prefix of a session as the seed and meta of a session/new.",
-        );
-        method::<ForkParams, Forked>(
-            all,
-            "session/fork",
-            "Makes a child that shares a stable prefix of a session.",
-        );
-        method::<EventsParams, EventsResult>(all, "session/events", "A page of a session's events.");
-        method::<MessagesParams, MessagesResult>(
-            all,
-            "session/messages",
-            "A page of the messages that a session's surface gives.",
-        );
-        method::<ThroughParams, SurfaceResult>(all, "session/surface", "The nodes of a session's surface.");
-        method::<RequestParams, RequestResult>(
-            all,
-            "session/request",
-            "The model request as the log reconstructs it.",
-        );
-        method::<SessionParams, InfoResult>(all, "session/info", "How a live session stands.");
-        method::<ListParams, ListResult>(all, "session/list", "A page of the live and stored sessions.");
-        method::<LoadParams, Opened>(
-            all,
-            "session/load",
-            "Makes a stored session live, after streaming its history if that is wanted.",
-        );
-        method::<ResumeParams, Opened>(
-            all,
-            "session/resume",
-            "Makes a stored session live and streams nothing.",
-        );
-        method::<InspectParams, InspectResult>(
-            all,
-            "session/inspect",
-            "A stored or live session as it lies there, read without changing it.",
-        );
-        method::<RescueParams, Opened>(
-            all,
-            "session/rescue",
-            "Stores a live session anew whose file another program changed, moved or removed.",
-        );
-        method::<StatusParams, StatusResult>(
-            all,
-            "sessiond/status",
-            "How the daemon stands: at any time, before initialize and past all that waits. The same in both dialects.",
-        );
-        method::<SessionParams, FlushResult>(
-            all,
-            "session/flush",
-            "Answers once everything committed before it is on stable storage.",
-        );
-        method::<EndParams, EmptyResult>(
-            all,
-            "session/close",
-            "Flushes a session and lets it go; an unknown one too.",
-        );
-        method::<EndParams, EmptyResult>(
-            all,
-            "session/delete",
-            "Closes a session and removes it from storage; an unknown one too.",
-        );
+        for method in METHODS {
+            let (params, result) = (method.schemas)(&mut self.defs);
+            let document = document(method.name, method.doc(), [("params", params), ("result", result)]);
+            self.methods.insert(method.name, document);
+        }
     }
 
     fn add_notifications(&mut self) {
@@ -176,7 +86,7 @@ impl Schemas {
                 }
                 Notice::Event => (
                     self.defs.result::<EventNotice>(),
-                    "An event was committed: each exactly once, in seq order, before the response.",
+                    "An event was committed: each exactly once, in seq order, before the response; from the opening's nextSeq on.",
                 ),
                 Notice::Durable => (
                     self.defs.result::<DurableNotice>(),
@@ -249,7 +159,7 @@ fn index(all: &Schemas) -> Value {
         })
     };
     let methods = all.methods.iter().map(|(name, document)| {
-        let acp = *name == "initialize" || document.contains_key("acpParams");
+        let acp = Method::named(name).is_some_and(|method| method.acp != Acp::None);
         entry("methods", name, document, ("acp", json!(acp)))
     });
     let notifications = all.notifications.iter().map(|(name, document)| {

@@ -9,23 +9,8 @@ use super::params_error::unknown_param;
 use super::service::bad_param;
 use crate::protocol::initialize::{ClientWishes, EventType};
 use crate::protocol::names::names;
-use crate::protocol::params::{
-    EndParams, ForkParams, InitializeParams, ListParams, LoadParams, NewParams, ResumeParams,
-};
-use crate::protocol::{Code, Dialect, Notice, UPDATE, WireError};
-
-/// All params of these methods, in the order of their types.
-fn known_params(method: &str) -> Option<&'static [&'static str]> {
-    Some(match method {
-        "session/new" => names::<NewParams>(),
-        "session/list" => names::<ListParams>(),
-        "session/load" => names::<LoadParams>(),
-        "session/resume" => names::<ResumeParams>(),
-        "session/fork" => names::<ForkParams>(),
-        "session/close" | "session/delete" => names::<EndParams>(),
-        _ => return None,
-    })
-}
+use crate::protocol::params::InitializeParams;
+use crate::protocol::{Acp, Code, Dialect, Method, Notice, UPDATE, WireError};
 
 /// ACP's param of `session/fork` that would cut where no cut is offered: it is not ignored as other names are.
 pub(super) const CURSOR_ID: &str = "cursorId";
@@ -88,8 +73,9 @@ impl Connection {
         if self.dialect == Dialect::Native {
             return Ok(None);
         }
-        let method = request.method.lossy();
-        let Some(known) = known_params(method.trim_start_matches('_')) else { return Ok(None) };
+        let method = Method::named(&request.method.lossy());
+        let Some(Method { params, acp: Acp::Split(..), .. }) = method else { return Ok(None) };
+        let known = params();
         let own = request.params.at(&["_meta", "sessiond"]).filter(|own| own.kind() != Type::Null);
         if own.is_some_and(|own| own.kind() != Type::Object) {
             let field = "_meta.sessiond";

@@ -8,7 +8,6 @@ use super::call::{AfterCall, Call, CallError, Held, Need, Then};
 use super::connection::unknown_greeting;
 use super::envelope::Request;
 use super::history_stream::Streaming;
-use super::methods::{METHODS, is_status};
 use super::params_error::{list_for_object, misfit};
 use super::pending::{Caller, RequestId, Undo, Waiting, Waits};
 use super::response::{as_table, write_error, write_response};
@@ -17,7 +16,7 @@ use super::splice::Splice;
 use super::too_large::too_long;
 use crate::json::Json;
 use crate::log::{SessionId, did_you_mean, nearest};
-use crate::protocol::{Code, WireError};
+use crate::protocol::{Code, METHODS, Method, Scope, WireError};
 
 /// What a call has said.
 enum Said<'r> {
@@ -32,26 +31,27 @@ enum Said<'r> {
 impl Server {
     /// Runs a method of the table and does with its response what it asks for.
     pub(super) fn call(&mut self, request: &Request<'_>, params: Json<'_>, names: Vec<String>) {
-        let method = request.method.lossy();
-        let Some(MethodCallback::Sync(callback)) = self.methods.method(&method) else {
-            return self.refuse(request.id, &unknown_method(&method));
+        let name = request.method.lossy();
+        let method = Method::named(&name);
+        let callback = method.and_then(|method| self.methods.method(method.name));
+        let (Some(method), Some(MethodCallback::Sync(callback))) = (method, callback) else {
+            return self.refuse(request.id, &unknown_method(&name));
         };
-        let odd = list_for_object(&method, params).or_else(|| unknown_greeting(&method, params));
+        let odd = list_for_object(method.name, params).or_else(|| unknown_greeting(method.name, params));
         if let Some(error) = odd {
             return self.refuse(request.id, &error);
         }
-        let waiting = if is_status(&method) { self.queue.waits() } else { Waits::default() };
+        let waiting = if method.scope == Scope::Nothing { self.queue.waits() } else { Waits::default() };
         let Some(mut service) = self.service.take() else { return };
         service.call = Call { waiting, ..Call::new(request.id) };
         self.slot.put(service);
-        // The one params object goes as the only element of a positional list.
-        let list = format!("[{}]", params.text());
-        let response = callback(Id::Number(0), Params::new(Some(&list)), usize::MAX, Extensions::new());
+        let given = Params::new(Some(params.text()));
+        let response = callback(Id::Number(0), given, usize::MAX, Extensions::new());
         self.service = self.slot.take();
         let Some(service) = self.service.as_mut() else { return };
         let call = std::mem::take(&mut service.call);
         service.call.sent = call.sent; // the guard must know
-        let caller = Caller { id: request.id.into(), method: (&*method).into(), names };
+        let caller = Caller { id: request.id.into(), method, names };
         let call = match call.next {
             AfterCall::Need(need) => return self.suspend(caller, need),
             next => Call { next, ..call },
@@ -120,10 +120,10 @@ impl Server {
         let fits = sent || out.len() - start <= max + 1;
         if !fits {
             out.truncate(start);
-            write_error(out, &caller.id, &too_long(&caller.method, max));
+            write_error(out, &caller.id, &too_long(caller.method.name, max));
         }
         let has_result = fits && matches!(said, Said::Result(_));
-        if has_result && matches!(next, AfterCall::Respond) && !is_status(&caller.method) {
+        if has_result && matches!(next, AfterCall::Respond) && caller.method.scope != Scope::Nothing {
             service.connection.fixed = true; // what waits for its answer does it then
         }
         out.push_str(&after);
@@ -185,7 +185,7 @@ fn unknown_method(method: &str) -> WireError {
             .text("method", &name)
             .text("reason", "no_model");
     }
-    let near = nearest(method, METHODS);
+    let near = nearest(method, METHODS.iter().map(|method| method.name));
     let offer = did_you_mean(&near).unwrap_or_else(|| "initialize lists the methods".to_owned());
     let message = format!("there is no method {name:?}; {offer}");
     WireError::new(Code::MethodNotFound, message).text("method", &name).names("nearest", &near)

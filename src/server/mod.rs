@@ -29,7 +29,6 @@ mod write_set;
 pub use ambient::{Clock, IdSource, iso8601};
 pub use connection::DeclaredType;
 pub use envelope::{EnvelopeFault, Incoming, Request};
-pub use methods::METHODS;
 pub use server::Server;
 pub use service::{Settings, WireLimits};
 pub use splice::Outlet;

@@ -83,7 +83,7 @@ pub(super) fn unknown_param(at: &str, name: &str, known: &[&str]) -> WireError {
 /// Serde reads a list as an object's members in their order; the protocol does not.
 pub(super) fn list_for_object(method: &str, params: Json<'_>) -> Option<WireError> {
     let is_list = |value: &Json<'_>| value.kind() == Type::Array;
-    let (field, index) = match method.trim_start_matches('_') {
+    let (field, index) = match method {
         "session/messages" => ("since".to_owned(), params.get("since").filter(is_list).map(|_| None)),
         "session/append_batch" => {
             let events = params.get("events").filter(is_list)?;

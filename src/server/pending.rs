@@ -8,7 +8,7 @@ use super::order::{Order, Place};
 use super::server::Server;
 use crate::json::Json;
 use crate::log::{Offset, Seq, SessionId};
-use crate::protocol::{Code, WireError};
+use crate::protocol::{Code, Method, WireError};
 use crate::session::Session;
 use crate::store::storage::{Released, Reply, Rescued, Ticket};
 
@@ -57,7 +57,7 @@ pub(super) struct Caller {
     /// The text of its id.
     pub(super) id: Box<str>,
     /// Its method.
-    pub(super) method: Box<str>,
+    pub(super) method: &'static Method,
     /// The session ids that it names.
     pub(super) names: Vec<String>,
 }

@@ -7,15 +7,14 @@ use jsonrpsee::core::server::Methods;
 use super::append_reader::AppendReader;
 use super::envelope::{Incoming, Request};
 use super::history_stream::Streams;
-use super::methods::{METHODS, append_direct, append_usual, is_status};
+use super::methods::{append_direct, append_usual, method_table};
 use super::order::everything;
 use super::pending::{Queue, RequestId};
 use super::response::write_error;
 use super::service::{Service, Settings, Slot};
 use super::splice::{Outlet, StreamSink};
 use crate::json::{Json, Scratch};
-use crate::protocol::SessionApiServer;
-use crate::protocol::{Code, WireError};
+use crate::protocol::{Code, Method, Scope, WireError};
 use crate::store::storage::{Storage, Ticket};
 
 /// A line beyond this may have grown the scan's buffers a lot.
@@ -61,7 +60,7 @@ impl Server {
     /// A server with no session and no client yet.
     pub fn new(settings: Settings, storage: Box<dyn Storage + Send>) -> Self {
         let slot = Arc::new(Slot::default());
-        let methods = Arc::clone(&slot).into_rpc().into();
+        let methods = method_table(Arc::clone(&slot));
         let service = Some(Box::new(Service::new(settings, storage)));
         Self {
             methods,
@@ -252,7 +251,7 @@ impl Server {
         };
         let params = params.as_deref().map_or(request.params, Json::from_verified);
         let names = named_sessions(request, params);
-        if request.method.plain().is_some_and(is_status) {
+        if scope_of(request) == Some(Scope::Nothing) {
             return self.call(request, params, names);
         }
         if self.must_wait(from, request, line, &names) {
@@ -286,7 +285,7 @@ impl Server {
         if method == "$/cancel_request" {
             let Some(id) = notification.params.get("requestId") else { return };
             self.cancel(id);
-        } else if METHODS.contains(&method.trim_start_matches('_')) {
+        } else if Method::named(&method).is_some() {
             tracing::warn!(method = %method, "not run: a request needs an id");
         }
     }
@@ -320,14 +319,16 @@ pub(super) fn named_sessions(request: &Request<'_>, params: Json<'_>) -> Vec<Str
         names.then(|| value.as_str().and_then(|id| id.decode()).map(|id| id.into_owned())).flatten()
     };
     let mut names: Vec<String> = params.members().filter_map(name).filter(|name| !name.is_empty()).collect();
-    let method = request.method.lossy();
-    if method == "initialize" {
-        return everything();
-    }
-    if matches!(method.trim_start_matches('_'), "session/list" | "session/delete") {
-        names.push(String::new());
+    match scope_of(request) {
+        Some(Scope::All) => return everything(),
+        Some(Scope::List) => names.push(String::new()),
+        Some(Scope::Sessions | Scope::Nothing) | None => {}
     }
     names
+}
+
+fn scope_of(request: &Request<'_>) -> Option<Scope> {
+    Method::named(&request.method.lossy()).map(|method| method.scope)
 }
 
 pub(super) fn id_of(request: &Request<'_>) -> RequestId {

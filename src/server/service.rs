@@ -74,7 +74,7 @@ pub struct Settings {
 pub(super) type WithId<T> = Box<dyn FnOnce(&mut Service, SessionId) -> Answer<T> + Send>;
 
 /// Everything that the methods work on.
-pub struct Service {
+pub(super) struct Service {
     pub(super) store: Store,
     pub(super) storage: Box<dyn Storage + Send>,
     pub(super) connection: Connection,
@@ -98,7 +98,7 @@ pub struct Service {
 
 impl Service {
     /// A service with no session and no client yet.
-    pub fn new(settings: Settings, storage: Box<dyn Storage + Send>) -> Self {
+    pub(super) fn new(settings: Settings, storage: Box<dyn Storage + Send>) -> Self {
         Self {
             store: Store::new(settings.limits),
             durable_store: storage.info().durable,
@@ -332,16 +332,16 @@ pub(super) fn session_id(field: &str, text: &str) -> Result<SessionId, WireError
 
 /// Where the method table finds the service while it answers a call.
 #[derive(Default)]
-pub struct Slot(Mutex<Option<Box<Service>>>);
+pub(super) struct Slot(Mutex<Option<Box<Service>>>);
 
 impl Slot {
     /// Lends the service to the methods.
-    pub fn put(&self, service: Box<Service>) {
+    pub(super) fn put(&self, service: Box<Service>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
     }
 
     /// Takes the service back, also after a method has panicked.
-    pub fn take(&self) -> Option<Box<Service>> {
+    pub(super) fn take(&self) -> Option<Box<Service>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 

@@ -5,8 +5,7 @@ use crate::protocol::{Code, WireError};
 /// The error in the place of an answer of more than `max` bytes.
 pub(super) fn too_long(method: &str, max: usize) -> WireError {
     const LARGER: &str = "start the daemon with a larger --max-message-bytes";
-    let name = method.trim_start_matches('_');
-    let (remedy, paged) = match name {
+    let (remedy, paged) = match method {
         "session/request" => ("read the messages in pages with session/messages", Some("session/messages")),
         "session/snapshot" => ("read the events in pages with session/events", Some("session/events")),
         "session/surface" => (
@@ -16,9 +15,9 @@ pub(super) fn too_long(method: &str, max: usize) -> WireError {
         "session/list" => ("ask without live, and with a smaller limit", Some("session/list")),
         "session/inspect" => (
             "ask with a smaller maxBytes or, where its closers alone fill a line, load the session and read session/events",
-            Some(name),
+            Some(method),
         ),
-        "session/events" | "session/messages" => ("ask with a smaller maxBytes", Some(name)),
+        "session/events" | "session/messages" => ("ask with a smaller maxBytes", Some(method)),
         _ => (LARGER, None),
     };
     let or = if paged.is_some() { format!(", or {LARGER}") } else { String::new() };

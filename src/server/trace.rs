@@ -43,7 +43,7 @@ impl Server {
         }
         let session = caller.names.iter().find(|name| !name.is_empty());
         let session = session.map_or_else(|| "-".to_owned(), |name| shown_text(name));
-        tell(&shown_text(&caller.method), &shown(Json::from_verified(&caller.id)), &session, begun);
+        tell(&shown_text(caller.method.name), &shown(Json::from_verified(&caller.id)), &session, begun);
     }
 }
 

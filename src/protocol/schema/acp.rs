@@ -4,30 +4,26 @@ use serde_json::{Map, Value, json};
 
 use super::Document;
 use super::defs::Defs;
-use crate::protocol::acp_params;
+use crate::protocol::{Acp, AcpResult, Method, Scope};
 
-/// Adds `acpParams` and `acpResult` to the document of a method that ACP defines too.
-pub(super) fn add(name: &str, document: &mut Document, defs: &Defs) {
-    let (Some(own), Some(params), Some(result)) =
-        (acp_params(name), document.get("params").cloned(), document.get("result").cloned())
-    else {
-        return;
-    };
-    let Some(native) = defs.get(&params) else { return };
+/// Adds `acpParams` and `acpResult` to the document of a method whose form in the acp dialect is another.
+pub(super) fn add(method: &Method, document: &mut Document, defs: &Defs) {
+    let Acp::Split(own, result) = method.acp else { return };
+    let (Some(params), Some(native)) = (document.get("params"), document.get("result")) else { return };
+    let Some(params) = defs.get(params) else { return };
     // ACP requires a working directory wherever a session becomes live.
-    let needs_cwd = !matches!(name, "session/list") && own.contains(&"cwd");
+    let needs_cwd = method.scope == Scope::Sessions && own.contains(&"cwd");
     let extra: &[&str] = if needs_cwd { &["cwd"] } else { &[] };
-    document.insert("acpParams".to_owned(), split(native, own, extra, false));
-    document.insert("acpResult".to_owned(), acp_result(name, result, defs));
-}
-
-fn acp_result(name: &str, native: Value, defs: &Defs) -> Value {
-    match name {
-        "session/new" | "session/fork" => wrapped(&native, &["sessionId"], defs),
-        "session/load" | "session/resume" => wrapped(&native, &[], defs),
-        "session/list" => listed(&native, defs),
-        _ => native,
-    }
+    // ACP's own params and fields that are not read here are allowed.
+    let own: Vec<_> = own.iter().copied().chain(["mcpServers", "additionalDirectories"]).collect();
+    let params = split(params, &own, extra, false);
+    let result = match result {
+        AcpResult::Root(members) => wrapped(native, members, defs),
+        AcpResult::Rows => listed(native, defs),
+        AcpResult::Nothing => native.clone(),
+    };
+    document.insert("acpParams".to_owned(), params);
+    document.insert("acpResult".to_owned(), result);
 }
 
 /// The native result under `_meta.sessiond`, some of its members at the root too.
@@ -82,7 +78,6 @@ fn split(native: &Map<String, Value>, own: &[&str], extra: &[&str], meta_require
     if meta_required {
         outer.push("_meta");
     }
-    // ACP's own params and fields that are not read here are allowed: mcpServers, additionalDirectories.
     let mut schema = json!({ "type": "object", "properties": root });
     if let (Some(schema), false) = (schema.as_object_mut(), outer.is_empty()) {
         schema.insert("required".to_owned(), json!(outer));

@@ -16,7 +16,7 @@ const NULL_IS_ABSENCE: [&str; 4] = ["ClientCapabilities", "ClientExtension", "Cl
 const PREFIX: &str = "#/$defs/";
 
 /// Named schemas, and the generators that make them: one for what is read, one for what is written.
-pub(super) struct Defs {
+pub(in crate::protocol) struct Defs {
     read: SchemaGenerator,
     written: SchemaGenerator,
     /// Types whose optional members may be null.
@@ -36,13 +36,13 @@ impl Defs {
     }
 
     /// A reference to a method's params.
-    pub(super) fn params<T: JsonSchema>(&mut self) -> Value {
+    pub(in crate::protocol) fn params<T: JsonSchema>(&mut self) -> Value {
         self.nullable.insert(T::schema_name().into_owned());
         self.read.subschema_for::<T>().to_value()
     }
 
     /// A reference to what the daemon writes.
-    pub(super) fn result<T: JsonSchema>(&mut self) -> Value {
+    pub(in crate::protocol) fn result<T: JsonSchema>(&mut self) -> Value {
         self.written.subschema_for::<T>().to_value()
     }
 

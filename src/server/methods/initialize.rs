@@ -7,35 +7,10 @@ use crate::protocol::initialize::{
 };
 use crate::protocol::params::InitializeParams;
 use crate::protocol::{Code, WireError};
-use crate::protocol::{Notice, PROTOCOL, UPDATE};
+use crate::protocol::{METHODS, Notice, PROTOCOL, UPDATE};
 use crate::server::call::Answer;
 use crate::server::connection::Connection;
 use crate::server::service::{Service, bad_param};
-
-/// Every request method, in the order of PROTOCOL 3.
-pub const METHODS: [&str; 21] = [
-    "initialize",
-    "session/new",
-    "session/append",
-    "session/append_batch",
-    "session/interrupt",
-    "session/snapshot",
-    "session/fork",
-    "session/events",
-    "session/messages",
-    "session/surface",
-    "session/request",
-    "session/info",
-    "session/list",
-    "session/load",
-    "session/resume",
-    "session/inspect",
-    "session/rescue",
-    "sessiond/status",
-    "session/flush",
-    "session/close",
-    "session/delete",
-];
 
 impl Service {
     pub(super) fn initialize(&mut self, params: InitializeParams) -> Answer<InitializeResult> {
@@ -69,7 +44,7 @@ impl Service {
             format_version: 0,
             dialect: self.connection.dialect,
             store: self.store_info(),
-            methods: METHODS.map(str::to_owned).to_vec(),
+            methods: METHODS.iter().map(|method| method.name.to_owned()).collect(),
             notifications,
             event_types: types
                 .into_iter()

@@ -11,5 +11,4 @@ mod status;
 mod table;
 
 pub(super) use append::{append_direct, append_usual};
-pub use initialize::METHODS;
-pub(super) use status::is_status;
+pub(super) use table::method_table;

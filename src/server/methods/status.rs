@@ -7,11 +7,6 @@ use crate::server::service::Service;
 
 use crate::protocol::PROTOCOL;
 
-/// Whether a request asks for it: it waits for no other and fixes no dialect (PROTOCOL 2).
-pub(in crate::server) fn is_status(method: &str) -> bool {
-    matches!(method, "sessiond/status" | "_sessiond/status")
-}
-
 impl Service {
     pub(super) fn status(&mut self, _: StatusParams) -> Answer<StatusResult> {
         let waiting = self.call.waiting;

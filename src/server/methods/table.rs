@@ -1,44 +1,44 @@
-//! Hands each method of the table to the service.
+//! Hands each method of the table to the service: jsonrpsee reads its params, calls its body and writes its response.
 
-use jsonrpsee::Extensions;
-use jsonrpsee::core::RpcResult;
+use std::sync::Arc;
 
-use crate::protocol::SessionApiServer;
+use jsonrpsee::RpcModule;
+use jsonrpsee::core::server::Methods;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::protocol::initialize::{InitializeResult, StatusResult};
+use crate::protocol::methods;
 use crate::protocol::params::*;
 use crate::protocol::results::*;
-use crate::server::service::Slot;
+use crate::server::call::Answer;
+use crate::server::service::{Service, Slot};
 
-macro_rules! hand_over {
-    ($($method:ident($params:ty) -> $result:ty;)*) => {
-        impl SessionApiServer for std::sync::Arc<Slot> {
-            $(fn $method(&self, _: &Extensions, params: $params) -> RpcResult<$result> {
-                self.run(|service| service.$method(params))
-            })*
+macro_rules! register {
+    ($($(#[doc = $doc:literal])+ fn $method:ident($params:ty) -> $result:ty
+        { name: $name:literal, $($more:tt)+ })+) => {
+        /// Every method, called on the service that stands in the slot.
+        pub(in crate::server) fn method_table(slot: Arc<Slot>) -> Methods {
+            let mut table = RpcModule::new(slot);
+            $(register::<$params, $result, _>(&mut table, $name, Service::$method);)+
+            table.into()
         }
     };
 }
+methods!(register);
 
-hand_over! {
-    initialize(InitializeParams) -> InitializeResult;
-    new_session(NewParams) -> Face<Opened>;
-    append(AppendParams) -> Appended;
-    append_batch(AppendBatchParams) -> AppendedBatch;
-    interrupt(InterruptParams) -> Interrupted;
-    snapshot(SnapshotParams) -> SnapshotResult;
-    fork(ForkParams) -> Face<Forked>;
-    events(EventsParams) -> EventsResult;
-    messages(MessagesParams) -> MessagesResult;
-    surface(ThroughParams) -> SurfaceResult;
-    model_request(RequestParams) -> RequestResult;
-    info(SessionParams) -> InfoResult;
-    list(ListParams) -> Face<ListResult>;
-    load(LoadParams) -> Face<Opened>;
-    resume(ResumeParams) -> Face<Opened>;
-    inspect(InspectParams) -> InspectResult;
-    status(StatusParams) -> StatusResult;
-    flush(SessionParams) -> FlushResult;
-    rescue(RescueParams) -> Opened;
-    close(EndParams) -> Face<EmptyResult>;
-    delete(EndParams) -> Face<EmptyResult>;
+/// Registers one method. Its body gives the result of the table, or that in one of the two dialects (`Face`).
+fn register<P, R, A>(
+    table: &mut RpcModule<Arc<Slot>>,
+    name: &'static str,
+    body: fn(&mut Service, P) -> Answer<A>,
+) where
+    P: DeserializeOwned + 'static,
+    A: From<R> + Serialize + Clone + 'static,
+{
+    let registered = table.register_method(name, move |params, slot, _| {
+        let params: P = params.parse()?;
+        slot.run(|service| body(service, params))
+    });
+    debug_assert!(registered.is_ok(), "{name} stands twice in the table");
 }
