@@ -86,7 +86,7 @@ unguided() {
     local target=$1 log="target/fuzz-$1.log" code=0
     mkdir -p target
     SESSIOND_FUZZ_SECONDS=$share SESSIOND_FUZZ_SEED=$(date +%s) \
-        cargo test --test fuzz_corpus -- --exact "$target" --nocapture >"$log" 2>&1 || code=$?
+        cargo test --test fuzz -- --exact "corpus::$target" --nocapture >"$log" 2>&1 || code=$?
     if [ "$code" -ne 0 ]; then
         failed=1
         tail -n 40 "$log" >&2
@@ -98,7 +98,7 @@ unguided() {
 
 if [ -n "$unguided" ]; then
     echo "no guidance by coverage ($unguided): mutations of the kept corpus instead"
-    cargo test --test fuzz_corpus --no-run >&2
+    cargo test --test fuzz --no-run >&2
 fi
 for target in "${targets[@]}"; do
     before=$(kept_of "$target")

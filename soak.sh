@@ -15,10 +15,10 @@ esac
 export SESSIOND_SOAK_SECONDS=$seconds
 export SESSIOND_STORM_SEED=${SESSIOND_STORM_SEED:-$(date +%s)}
 
-cargo test --release --locked --test soak --no-run # and the daemon
+cargo test --release --locked --test processes --no-run # and the daemon
 echo "seed $SESSIOND_STORM_SEED, $seconds s"
 # The last round may go on a little; what hangs is a failure, too.
-if ! timeout "$((seconds + 300))" cargo test --release --locked --test soak -- --nocapture; then
+if ! timeout "$((seconds + 300))" cargo test --release --locked --test processes -- --nocapture soak::; then
     echo "broken: repeat it with SESSIOND_STORM_SEED=$SESSIOND_STORM_SEED $0 $seconds" >&2
     exit 1
 fi

@@ -1,7 +1,7 @@
 //! What fuzzing holds this program to: one function over arbitrary bytes for each target.
 //!
 //! They are called by the fuzzer (`fuzz/fuzz_targets`) and, over the kept corpus and mutations of it,
-//! by the ordinary tests (`tests/fuzz_corpus.rs`). A check panics when something does not hold.
+//! by the ordinary tests (`tests/fuzz/corpus.rs`). A check panics when something does not hold.
 #![allow(
     dead_code,
     unreachable_pub,

@@ -3,7 +3,7 @@
 //! A client writes each kind of append with the same members in the same order. What stands between the values that
 //! change is a [`Spelling`]; it is learned from an append that was read member by member, and a later line that holds the
 //! same text in between has the same members. Such a line is taken from its front, and only its payload is scanned.
-//! Whatever fits no spelling is read by [`crate::server::envelope`], and means the same there (`tests/direct_path.rs`).
+//! Whatever fits no spelling is read by [`crate::server::envelope`], and means the same there (`tests/server/direct_path.rs`).
 
 use crate::json::{Checks, Json, JsonStr, LiteralReader, Scratch, TemplateKey};
 use crate::log::Offset;

@@ -18,7 +18,7 @@ fn compressed(bytes: &[u8]) -> Store {
 }
 
 /// B167, B169: every frame to the end of the file; a cut one is a torn tail, and every event can be had as JSON lines
-/// (`session/inspect`, `session/events`). `disk_artifacts` reads what the reference's own compressor wrote.
+/// (`session/inspect`, `session/events`). `tests/disk/artifacts.rs` reads what the reference's own compressor wrote.
 #[test]
 fn multi_frame_decode() {
     let all = lines(&turn(1, &["c"]));

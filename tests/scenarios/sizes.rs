@@ -124,7 +124,7 @@ fn large_inline_blobs() {
 }
 
 /// B064: ten times the events take about ten times the processor time to load, and never a hundred times.
-/// `cargo test --release --test disk_load_speed -- --ignored --nocapture` measures it.
+/// `cargo test --release --test disk -- --ignored --nocapture load_speed::` measures it.
 #[test]
 fn quadratic_load() {
     let used = |turns: u64| {

@@ -1,7 +1,7 @@
 //! What `data` must be, as schemas: `view::shape` and `view::relations` put so that a client can read it.
 //!
 //! The checks themselves walk text and allocate nothing, so they are not made from these;
-//! `tests/event_types.rs` changes samples in every place and holds both to the same answers.
+//! `tests/docs/event_types.rs` changes samples in every place and holds both to the same answers.
 
 use serde_json::{Value, json};
 

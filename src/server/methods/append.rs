@@ -15,7 +15,7 @@ use crate::session;
 use crate::session::{Append, Candidate, Expect, Interrupt, Limits, Moment, Refusal};
 
 /// Answers an append, or a batch of them, without the detour through the method table; false: it must
-/// take the detour. The answer's bytes are the table's own (`tests/direct_path.rs` holds them to that).
+/// take the detour. The answer's bytes are the table's own (`tests/server/direct_path.rs` holds them to that).
 pub(in crate::server) fn append_direct(service: &mut Service, request: &Request<'_>) -> bool {
     if is_batch(request) {
         one_batch(service, request).is_some()
