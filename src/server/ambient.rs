@@ -1,7 +1,7 @@
 //! Time and ids: what the outside world gives, or what flags have fixed for transcripts.
 
 use std::str::FromStr;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
@@ -44,6 +44,13 @@ impl Clock {
         match self {
             Self::System => Self::System.now() - 1,
             Self::Fixed { next, .. } => next.saturating_sub(1),
+        }
+    }
+
+    /// Waits until no later look shows this time, if it is that of the system's clock: for less than a millisecond.
+    pub(super) fn outlast(&self, time: i64) {
+        while matches!(self, Self::System) && Self::System.now() == time {
+            std::thread::sleep(Duration::from_micros(100));
         }
     }
 

@@ -39,21 +39,25 @@ impl Local {
     }
 
     pub fn limited(fs: Arc<dyn FileSystem>, runtime: &Arc<Runtime>, limits: Limits) -> Self {
-        let (waker, wake) = wake_pair().unwrap();
-        let options = JsonlOptions {
-            root: "/store".into(),
-            sync_window: Duration::ZERO,
-            max_event_bytes: limits.max_event_bytes,
-            me: DaemonId::process(1, 0),
-            fault_file: None,
-        };
-        let storage = JsonlStorage::over(fs, options, runtime.handle().clone(), waker.into_fn());
         let settings = Settings {
             clock: "fixed:1700000000000+1".parse().unwrap(),
             ids: "sequential".parse().unwrap(),
             limits,
             ..Settings::default()
         };
+        Self::with(fs, runtime, settings)
+    }
+
+    pub fn with(fs: Arc<dyn FileSystem>, runtime: &Arc<Runtime>, settings: Settings) -> Self {
+        let (waker, wake) = wake_pair().unwrap();
+        let options = JsonlOptions {
+            root: "/store".into(),
+            sync_window: Duration::ZERO,
+            max_event_bytes: settings.limits.max_event_bytes,
+            me: DaemonId::process(1, 0),
+            fault_file: None,
+        };
+        let storage = JsonlStorage::over(fs, options, runtime.handle().clone(), waker.into_fn());
         let server = Server::new(settings, Box::new(storage));
         Self { server, wake, _runtime: Arc::clone(runtime), next: 1, behind: None, notices: Vec::new() }
     }

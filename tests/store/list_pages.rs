@@ -49,6 +49,15 @@ impl Bench {
         Self { daemon: Daemon::OnDisk(Box::new(local)), sessions: BTreeMap::new() }
     }
 
+    fn by_the_system_clock(fs: Option<RecordingFs>) -> Self {
+        let settings = Settings { clock: Clock::System, ..Settings::default() };
+        let daemon = match fs {
+            None => Daemon::InMemory(Box::new(Server::new(settings, Box::new(MemoryStorage::default())))),
+            Some(fs) => Daemon::OnDisk(Box::new(Local::with(Arc::new(fs), &RUNTIME, settings))),
+        };
+        Self { daemon, sessions: BTreeMap::new() }
+    }
+
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         let server = match &mut self.daemon {
             Daemon::InMemory(server) => server,
@@ -182,6 +191,92 @@ impl Bench {
         let page = self.ask("session/list", params)["result"].clone();
         let id = |row: &Value| row["sessionId"].as_str().unwrap().to_owned();
         (page["sessions"].as_array().unwrap().iter().map(id).collect(), page["nextCursor"].clone())
+    }
+}
+
+/// What a client finds of `count` sessions that it pages by `limit`, first asking while an event of this very millisecond
+/// has just been answered; meanwhile sessions that it has not seen, and such as it has, get events at once.
+fn found_in_a_rush(bench: &mut Bench, count: usize, limit: usize, round: usize) -> Vec<String> {
+    let note =
+        |which: usize| json!({"sessionId": format!("s{}", which % count), "type": "plan/mode", "data": {}});
+    assert!(bench.ask("session/append", &note(round))["result"].is_object());
+    let (mut found, mut next) = bench.listed(&json!({"limit": limit}));
+    for act in 0.. {
+        if next.is_null() {
+            return found;
+        }
+        // Of all sessions the one that is listed last, then others.
+        let last = (0..count).rev().map(|back| (round + count - back) % count).nth(act % count);
+        assert!(bench.ask("session/append", &note(last.unwrap()))["result"].is_object());
+        let (rows, after) = bench.listed(&json!({"limit": limit, "cursor": next}));
+        found.extend(rows);
+        next = after;
+    }
+    unreachable!()
+}
+
+fn every_session_is_on_one_page_within_a_millisecond(mut bench: Bench) {
+    const COUNT: usize = 5;
+    let mut want: Vec<String> = (0..COUNT).map(|n| format!("s{n}")).collect();
+    for id in &want {
+        bench.ask("session/new", &json!({"sessionId": id}));
+        bench.ask("session/append", &json!({"sessionId": id, "type": "plan/mode", "data": {}}));
+    }
+    want.sort();
+    for round in 0..60 {
+        for limit in 1..COUNT {
+            let mut found = found_in_a_rush(&mut bench, COUNT, limit, round);
+            found.sort();
+            assert_eq!(found, want, "round {round}, {limit} a page");
+        }
+    }
+}
+
+#[test]
+fn every_session_is_on_one_page_within_a_millisecond_in_memory() {
+    every_session_is_on_one_page_within_a_millisecond(Bench::by_the_system_clock(None));
+}
+
+#[test]
+fn every_session_is_on_one_page_within_a_millisecond_on_disk() {
+    every_session_is_on_one_page_within_a_millisecond(Bench::by_the_system_clock(Some(RecordingFs::new())));
+}
+
+/// While the disk is looked at for a page, events go on.
+#[test]
+fn every_session_is_on_one_page_whatever_happens_while_the_disk_is_read() {
+    let mut local = Local::new(Arc::new(RecordingFs::new()), &RUNTIME);
+    let ids = ["a", "b", "c", "d", "e"];
+    let note = |id: &str| json!({"sessionId": id, "type": "plan/mode", "data": {}});
+    for id in ids {
+        local.call("session/new", json!({"sessionId": id})).unwrap();
+        local.call("session/append", note(id)).unwrap();
+    }
+    for of in 0..ids.len() {
+        for (id, is_late) in ids.iter().flat_map(|id| [(id, false), (id, true)]) {
+            // Of the page `of`, this one gets an event while it is made, or has lately been closed besides.
+            let (mut found, mut cursor) = (Vec::new(), Value::Null);
+            for page in 0.. {
+                let list = ("session/list", json!({"limit": 1, "cursor": cursor}));
+                let close = ("session/close", json!({"sessionId": id}));
+                let requests = match (page == of, is_late) {
+                    (false, _) => vec![list],
+                    (true, false) => vec![list, ("session/append", note(id))],
+                    (true, true) => vec![list, ("session/append", note(id)), close],
+                };
+                let answers = local.turn(&requests);
+                let listed = answers[0].clone().unwrap();
+                let rows = listed["sessions"].as_array().unwrap();
+                found.extend(rows.iter().map(|row| row["sessionId"].as_str().unwrap().to_owned()));
+                cursor = listed["nextCursor"].clone();
+                if cursor.is_null() {
+                    break;
+                }
+            }
+            found.sort();
+            assert_eq!(found, ids, "{id} while page {of} was made");
+            local.call("session/load", json!({"sessionId": id})).unwrap();
+        }
     }
 }
 

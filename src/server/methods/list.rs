@@ -89,10 +89,15 @@ impl Service {
         let fitting = self.fitting(&rows, limit);
         let more = rows.len() > fitting;
         rows.truncate(fitting);
-        // The list is of the moment of its first page, or of its first row, should the clock be behind that.
+        // The list is of the moment when its first page was asked for, or of its first row, should that be later.
         let first = rows.first().map_or(i64::MIN, |row| row.time);
         let moment = page.behind.as_ref().map(|behind| behind.moment);
-        let moment = moment.unwrap_or_else(|| self.settings.clock.gone().max(first));
+        let moment = moment.unwrap_or_else(|| page.now.saturating_sub(1).max(first));
+        if more && page.behind.is_none() {
+            // What comes from now on is behind it.
+            self.settings.clock.outlast(moment);
+            self.forget_time();
+        }
         let next_cursor = rows.last().filter(|_| more).map(|row| write_cursor(row, moment, filters));
         let sessions = rows.into_iter().map(|row| row.info).collect();
         self.list_face(ListResult { sessions, next_cursor })
@@ -114,12 +119,13 @@ impl Service {
         let key_of = page.behind.as_ref().map(|behind| (behind.time, &*behind.id));
         let recent = self.store.recent(key_of, page.with_empty).map(live_row).filter(shown);
         let mut rows: Vec<Row> = recent.take(page.most).collect();
-        for (id, active) in &page.moved {
-            let Ok(session) = self.store.session(id) else { continue };
+        let Some(behind) = &page.behind else { return rows };
+        // Some may have moved since the page was asked for.
+        for (id, active) in self.moved(behind.moment) {
+            let Ok(session) = self.store.session(&id) else { continue };
             let mut row = live_row(session);
-            row.time = active_at(session.header(), *active);
-            let is_behind = page.behind.as_ref().is_some_and(|behind| key(&row) < behind.key());
-            if is_behind && shown(&row) {
+            row.time = active_at(session.header(), active);
+            if key(&row) < behind.key() && shown(&row) {
                 rows.push(row);
             }
         }
