@@ -16,7 +16,7 @@ use super::command::{COULD_NOT_START, could_not_start};
 use crate::daemon::{End, background, canonical_path, serve};
 use crate::replay::{Recorder, Recording};
 use crate::server::{Clock, IdSource, Settings, WireLimits};
-use crate::session::{Invariants, Limits};
+use crate::session::{Limits, Validation};
 use crate::stdio::{StderrLog, Stdio, Waker, take_stdio};
 use crate::store::storage::Storage;
 use crate::store::{CanonicalPath, DaemonId, JsonlOptions, JsonlStorage, MemoryStorage, Root, StoreChoice};
@@ -226,8 +226,8 @@ fn settings(args: &ServeArgs) -> Result<Settings, String> {
     }
     Ok(Settings {
         invariants: match args.invariants {
-            InvariantsArg::Enforce => Invariants::Enforce,
-            InvariantsArg::Off => Invariants::Off,
+            InvariantsArg::Enforce => Validation::Enforce,
+            InvariantsArg::Off => Validation::Note,
         },
         limits: Limits {
             max_event_bytes,

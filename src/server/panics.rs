@@ -15,7 +15,7 @@ use super::write_set::{Fate, Settling, Touched, refuse_lines};
 use crate::json::Scratch;
 use crate::log::SessionId;
 use crate::protocol::{Code, WireError};
-use crate::session::TakenBack;
+use crate::session::RolledBack;
 use crate::store::storage::Request;
 
 pub(super) fn bug() -> WireError {
@@ -84,7 +84,7 @@ impl Server {
 
     fn broke(&mut self, id: Option<&str>, names: &[String], opens: Option<SessionId>) {
         let Some(service) = self.service.as_mut() else { return };
-        survives(|| service.take_back());
+        survives(|| service.rollback());
         if let Some(id) = opens.filter(|id| service.store.session(id.as_str()).is_err()) {
             survives(|| service.storage.discard(&id));
         }
@@ -152,13 +152,13 @@ fn whose(line: &str) -> (Option<String>, Vec<String>) {
 
 impl Service {
     /// Takes back what a request that met a bug has changed.
-    fn take_back(&mut self) {
-        match self.store.take_back() {
-            Some(TakenBack::Events(id, from)) => {
+    fn rollback(&mut self) {
+        match self.store.rollback() {
+            Some(RolledBack::Events(id, from)) => {
                 self.followers.remove(&id);
                 self.turn.untouch(&id, from);
             }
-            Some(TakenBack::Session(session)) => {
+            Some(RolledBack::Session(session)) => {
                 self.followers.remove(session.id());
                 self.storage.discard(session.id());
             }
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use crate::json::{Checks, Json, JsonStr};
     use crate::server::Settings;
-    use crate::session::{Append, Candidate, Expect, Moment};
+    use crate::session::{Append, Candidate, Context, Expect};
     use crate::store::storage::{Event, Storage, StoreInfo, Ticket};
 
     /// A store that is written to and knows nothing.
@@ -216,11 +216,11 @@ mod tests {
             header,
             seed: None,
             seed_length: None,
-            invariants: crate::session::Invariants::Enforce,
+            invariants: crate::session::Validation::Enforce,
             ephemeral: false,
         };
-        let moment = &mut Moment::at(1, &mut service.settings.ids);
-        service.store.create(new, moment).unwrap();
+        let context = &mut Context::at(1, &mut service.settings.ids);
+        service.store.create(new, context).unwrap();
         server
     }
 
@@ -232,8 +232,8 @@ mod tests {
         let name = JsonStr::from_verified("\"session/title\"");
         let candidate = Candidate::new(name, data, Checks { depth: 1, ..checks });
         let place = Append { session: "s", instance: None, expect: Expect::default() };
-        let moment = &mut Moment::at(2, &mut service.settings.ids);
-        let (appended, _) = service.store.append(place, &candidate, moment).unwrap();
+        let context = &mut Context::at(2, &mut service.settings.ids);
+        let (appended, _) = service.store.append(place, &candidate, context).unwrap();
         if announced {
             service.committed("s", appended.seq.before(), appended.seq.after());
         }

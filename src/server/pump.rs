@@ -10,7 +10,7 @@ use crate::json::quote;
 use crate::log::{Seq, SessionId};
 use crate::protocol::Notice;
 use crate::protocol::{Code, WireError};
-use crate::session::{Moment, Session};
+use crate::session::{Context, Session};
 use crate::store::storage::{Event, Released, Request, Rescued, Storage, Ticket, Written, promise};
 use crate::store::{Outcome, StorageError};
 
@@ -86,8 +86,8 @@ impl Server {
             Ok(Rescued::Renamed(id)) => service.storage.discard(&id),
             Ok(_) => service.storage.discard(session.id()),
             Err(StorageError::Exists { .. }) => {
-                let moment = &mut Moment::at(0, &mut service.settings.ids);
-                match service.store.mint(moment) {
+                let context = &mut Context::at(0, &mut service.settings.ids);
+                match service.store.mint(context) {
                     Ok(other) => self.rescue_at_end(session, Some(other)),
                     Err(refusal) => self.lost(session.id().as_str(), &refusal.into()),
                 }

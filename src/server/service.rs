@@ -20,7 +20,7 @@ use crate::protocol::params::InvariantsMode;
 use crate::protocol::results::{Face, HeaderResult, Opened, Repaired};
 use crate::protocol::{Code, WireError};
 use crate::protocol::{Dialect, Notice};
-use crate::session::{Invariants, Limits, Mended, Moment, Session, Store};
+use crate::session::{Context, Limits, Mended, Session, Store, Validation};
 use crate::store::CanonicalPath;
 use crate::store::storage::{Request, Storage, StoredSummary};
 
@@ -57,7 +57,7 @@ impl Default for WireLimits {
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The relations' mode where a client names none.
-    pub invariants: Invariants,
+    pub invariants: Validation,
     /// What events and sessions may be.
     pub limits: Limits,
     /// What lines and pages may be.
@@ -128,7 +128,7 @@ impl Service {
     /// An id for a new session that no other has, to go on with. Counted ones begin anew with each daemon, so storage is
     /// asked for them; random ones are unique by themselves.
     pub(super) fn mint<T: 'static>(&mut self, then: WithId<T>) -> Answer<T> {
-        let id = self.store.mint(&mut Moment::at(0, &mut self.settings.ids))?;
+        let id = self.store.mint(&mut Context::at(0, &mut self.settings.ids))?;
         if !self.settings.ids.is_fixed() {
             return then(self, id);
         }
@@ -142,10 +142,10 @@ impl Service {
     }
 
     /// The mode that was asked for, or the daemon's own.
-    pub(super) fn invariants(&self, asked: Option<InvariantsMode>) -> Invariants {
+    pub(super) fn invariants(&self, asked: Option<InvariantsMode>) -> Validation {
         match asked {
-            Some(InvariantsMode::Enforce) => Invariants::Enforce,
-            Some(InvariantsMode::Off) => Invariants::Off,
+            Some(InvariantsMode::Enforce) => Validation::Enforce,
+            Some(InvariantsMode::Off) => Validation::Note,
             None => self.settings.invariants,
         }
     }
@@ -210,8 +210,8 @@ impl Service {
             first_live_seq: session.first_live_seq().get(),
             next_seq: session.next_seq().get(),
             invariants: match session.invariants() {
-                Invariants::Enforce => InvariantsMode::Enforce,
-                Invariants::Off => InvariantsMode::Off,
+                Validation::Enforce => InvariantsMode::Enforce,
+                Validation::Note => InvariantsMode::Off,
             },
             repaired: session.mended().map(|Mended { closers, cut_bytes, cut_events, .. }| Repaired {
                 closers,

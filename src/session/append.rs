@@ -1,8 +1,8 @@
 //! Appending: candidates, conditional and repeated appends, batches.
 
-use super::history::{Admission, Limits, Relate, Vocabulary};
+use super::history::{Admission, History, Limits, Validation, Vocabulary};
 use super::refusal::Refusal;
-use super::session::{Invariants, Moment, Session};
+use super::session::{Context, Session};
 use crate::json::{Checks, FaultAt, Json, JsonStr, fit_pointer, pointer_at, write_compact};
 use crate::log::{Draft, EnvelopeError, Event, Kind, Offset, Seq};
 use crate::view::{Reading, check_marker, message_id_missing, minted_id, same_data};
@@ -211,7 +211,7 @@ impl Session {
         &mut self,
         candidate: &Candidate<'_>,
         expect: Expect,
-        moment: &mut Moment<'_>,
+        context: &mut Context<'_>,
         rules: Rules<'_>,
     ) -> Result<Appended, Refusal> {
         if let Some(expected) = expect.seq {
@@ -220,8 +220,9 @@ impl Session {
                 return self.find_repeated(candidate, expected, rules);
             }
         }
-        let time = moment.now();
-        let (seq, message_id) = self.commit(candidate, time, moment, rules)?;
+        let time = context.now();
+        let validation = self.invariants();
+        let (seq, message_id) = commit(&mut self.history, candidate, validation, context, rules)?;
         Ok(Appended { seq, time, message_id, duplicate: false })
     }
 
@@ -251,7 +252,7 @@ impl Session {
         &mut self,
         batch: &[Candidate<'_>],
         expect: Expect,
-        moment: &mut Moment<'_>,
+        context: &mut Context<'_>,
         rules: Rules<'_>,
     ) -> Result<AppendBatch, Refusal> {
         let actual = self.history.log().len();
@@ -267,31 +268,29 @@ impl Session {
             }
         }
         let rest = batch.get((stored as usize).min(batch.len())..).unwrap_or(&[]);
-        let before = self.history.view().clone();
-        for (index, candidate) in rest.iter().enumerate() {
-            if let Err(refusal) = self.commit(candidate, moment.now(), moment, rules) {
-                self.history.back_to(actual, before);
-                return Err(refusal.at_index(batch.len() - rest.len() + index));
+        let validation = self.invariants();
+        self.history.all_or_nothing(|history| {
+            for (candidate, index) in rest.iter().zip(batch.len() - rest.len()..) {
+                commit(history, candidate, validation, context, rules)
+                    .map_err(|refusal| refusal.at_index(index))?;
             }
-        }
-        let time = self.history.log().get(first.next()).map_or(moment.now(), Event::time);
+            Ok(())
+        })?;
+        let time = self.history.log().get(first.next()).map_or(context.now(), Event::time);
         let end = first.plus(batch.len() as u64);
         let committed = if rest.is_empty() { end } else { actual };
         Ok(AppendBatch { first, count: batch.len() as u64, committed, time })
     }
+}
 
-    fn commit(
-        &mut self,
-        candidate: &Candidate<'_>,
-        time: i64,
-        moment: &mut Moment<'_>,
-        rules: Rules<'_>,
-    ) -> Result<(Seq, Option<String>), Refusal> {
-        let relate = match self.invariants() {
-            Invariants::Enforce => Relate::Enforce,
-            Invariants::Off => Relate::Note,
-        };
-        let ids = &mut *moment.ids;
-        self.history.admit(candidate, time, relate, rules, Some(&mut || ids.message_id()))
-    }
+/// Commits an event now; a message that lacks an id gets one, which is given back.
+fn commit(
+    history: &mut History,
+    candidate: &Candidate<'_>,
+    validation: Validation,
+    context: &mut Context<'_>,
+    rules: Rules<'_>,
+) -> Result<(Seq, Option<String>), Refusal> {
+    let (time, ids) = (context.now(), &mut *context.ids);
+    history.admit(candidate, time, validation, rules, Some(&mut || ids.message_id()))
 }

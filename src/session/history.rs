@@ -90,10 +90,11 @@ impl Vocabulary {
     }
 }
 
-/// Whether the turn/step/tool relations (FORMAT 10) are checked or only followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relate {
+/// Whether the turn/step/tool relations (FORMAT 10) are checked or only followed; the wire's `invariants`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Validation {
     /// An event that breaks them is refused.
+    #[default]
     Enforce,
     /// It is let in and noted.
     Note,
@@ -132,7 +133,7 @@ impl History {
         &mut self,
         candidate: &Candidate<'_>,
         time: i64,
-        relate: Relate,
+        validation: Validation,
         rules: Rules<'_>,
         mint: Option<&mut dyn FnMut() -> String>,
     ) -> Result<(Seq, Option<String>), Refusal> {
@@ -163,7 +164,7 @@ impl History {
             Admission::Unknown => return Err(Refusal::unknown_type(draft.type_text)),
         };
         let effect = self.view.surface.plan(draft, reading, &self.log).map_err(Refusal::of)?;
-        if relate == Relate::Enforce {
+        if validation == Validation::Enforce {
             self.view.relations.check(&reading.fact).map_err(Refusal::of)?;
         }
         let id = reading.id_gap.and(mint).map(|mint| mint());
@@ -201,16 +202,27 @@ impl History {
     /// Ends an open turn with the closers of FORMAT 12, at `time`, or else at the last event's time as
     /// crash repair does. Says how many there were; all are admitted or none.
     pub fn close_turn(&mut self, time: Option<i64>, rules: Rules<'_>) -> Result<u64, Refusal> {
-        let (start, before) = (self.log.len(), self.view.clone());
         let Closers { time, events } = self.closers(time);
-        for closer in &events {
-            let candidate = Candidate::closer(closer.draft());
-            if let Err(refusal) = self.admit(&candidate, time, Relate::Note, rules, None) {
-                self.back_to(start, before);
-                return Err(refusal);
+        self.all_or_nothing(|history| {
+            for closer in &events {
+                let candidate = Candidate::closer(closer.draft());
+                history.admit(&candidate, time, Validation::Note, rules, None)?;
             }
+            Ok(events.len() as u64)
+        })
+    }
+
+    /// Admits several events; where one is refused, those before it are forgotten.
+    pub(super) fn all_or_nothing<T>(
+        &mut self,
+        admit: impl FnOnce(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let (start, before) = (self.log.len(), self.view.clone());
+        let admitted = admit(self);
+        if admitted.is_err() {
+            self.back_to(start, before);
         }
-        Ok(events.len() as u64)
+        admitted
     }
 
     /// Whether an event is the very one that would close the open turn next. Closers repeat what the log
@@ -260,7 +272,7 @@ impl History {
         time: i64,
         rules: Rules<'_>,
     ) -> Result<Seq, Refusal> {
-        self.admit(candidate, time, Relate::Note, rules, None).map(|(seq, _)| seq)
+        self.admit(candidate, time, Validation::Note, rules, None).map(|(seq, _)| seq)
     }
 
     /// Takes an event of a stored log that [`Self::admit_stored`] refuses, as it lies there: what follows is judged as in a
@@ -316,7 +328,7 @@ impl History {
     }
 
     /// The same where the state after the first `at` events is at hand: nothing is refolded.
-    pub(super) fn back_to(&mut self, at: Offset, view: View) {
+    fn back_to(&mut self, at: Offset, view: View) {
         if at < self.log.len() {
             self.view = view;
             self.watch.forget(at);

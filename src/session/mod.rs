@@ -17,9 +17,9 @@ mod store;
 
 pub use append::{AppendBatch, Appended, Candidate, Expect, Rules};
 pub use boundary::{Boundary, OnOpenTurn};
-pub use history::{Admission, History, Limits, Relate, Vocabulary};
+pub use history::{Admission, History, Limits, Validation, Vocabulary};
 pub use recency::{Recency, Standing};
 pub use refusal::Refusal;
 pub use seed::{Seed, SeedMeta};
-pub use session::{Ids, InstanceId, Invariants, Mended, Moment, Opened, Session, Snapshot};
-pub use store::{Append, Fork, Interrupt, Interrupted, New, Restore, SnapshotOf, Store, TakenBack};
+pub use session::{Context, Ids, InstanceId, Mended, Opened, Session, Snapshot};
+pub use store::{Append, Fork, Interrupt, Interrupted, New, Restore, RolledBack, SnapshotOf, Store};

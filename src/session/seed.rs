@@ -1,7 +1,7 @@
 //! Seeds: events that a new session begins with.
 
 use super::append::{Candidate, Rules};
-use super::history::{History, Relate};
+use super::history::{History, Validation};
 use super::refusal::Refusal;
 use crate::json::{Json, Scratch, Type};
 use crate::log::{Kind, Offset, read_event};
@@ -44,14 +44,18 @@ impl SeedMeta {
 }
 
 /// Checks a seed's events and makes a history of them (FORMAT 2.2).
-pub(super) fn plant(seed: Seed<'_>, relate: Relate, rules: Rules<'_>) -> Result<History, Refusal> {
+pub(super) fn from_seed(
+    seed: Seed<'_>,
+    validation: Validation,
+    rules: Rules<'_>,
+) -> Result<History, Refusal> {
     if seed.events.kind() != Type::Array {
         return Err(Refusal::Invalid("seed must be an array of events".to_owned()));
     }
     let mut history = History::default();
     let mut scratch = Scratch::default();
     for (index, value) in seed.events.elements().enumerate() {
-        admit_whole(&mut history, value, relate, rules, &mut scratch)
+        admit_whole(&mut history, value, validation, rules, &mut scratch)
             .map_err(|refusal| refusal.at_index(index))?;
     }
     Ok(history)
@@ -60,7 +64,7 @@ pub(super) fn plant(seed: Seed<'_>, relate: Relate, rules: Rules<'_>) -> Result<
 fn admit_whole(
     history: &mut History,
     value: Json<'_>,
-    relate: Relate,
+    validation: Validation,
     rules: Rules<'_>,
     scratch: &mut Scratch,
 ) -> Result<(), Refusal> {
@@ -73,7 +77,7 @@ fn admit_whole(
     if seq.before() != expected {
         return Err(Refusal::SeedSeq { expected: expected.get(), actual: seq });
     }
-    history.admit(&candidate, time, relate, rules, None).map(|_| ())
+    history.admit(&candidate, time, validation, rules, None).map(|_| ())
 }
 
 /// Whether a log ends in the marker that closes a seed.

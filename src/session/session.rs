@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::append::{Candidate, Rules};
 use super::boundary::Boundary;
-use super::history::{History, Relate};
+use super::history::{History, Validation};
 use super::refusal::Refusal;
 use super::seed::ends_in_marker;
 use crate::json::{Checks, Json, JsonStr, MAX_SAFE_INTEGER, quote};
@@ -12,13 +12,13 @@ use crate::log::{Header, Log, Offset, Seq, SessionId, active_at};
 use crate::view::View;
 
 /// What the outside world gives to a command: the time, and fresh ids.
-pub struct Moment<'m> {
+pub struct Context<'m> {
     now: i64,
     /// Where ids come from.
     pub ids: &'m mut dyn Ids,
 }
 
-impl<'m> Moment<'m> {
+impl<'m> Context<'m> {
     /// The moment of a clock that shows `now`, in milliseconds since the Unix epoch. A time that no log can hold is the
     /// nearest one that it can: an event's time is a safe integer (FORMAT 2).
     #[inline]
@@ -63,16 +63,6 @@ impl fmt::Display for InstanceId {
     }
 }
 
-/// Whether a session's appends must keep the turn/step/tool relations (FORMAT 10).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Invariants {
-    /// An append that breaks them is refused.
-    #[default]
-    Enforce,
-    /// They are not checked.
-    Off,
-}
-
 /// What a load had to mend of a stored log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mended {
@@ -95,7 +85,7 @@ pub struct Session {
     instance: InstanceId,
     inherited: Offset,
     first_live: Offset,
-    invariants: Invariants,
+    invariants: Validation,
     ephemeral: bool,
     mended: Option<Mended>,
     pub(super) history: History,
@@ -111,7 +101,7 @@ pub struct Opened {
     /// Seed or stored events: those after are of this life.
     pub first_live: Offset,
     /// The relations' mode that was asked for.
-    pub invariants: Invariants,
+    pub invariants: Validation,
     /// Never stored.
     pub ephemeral: bool,
     /// What had to be mended of a stored one.
@@ -137,7 +127,7 @@ impl Session {
     pub(super) fn open(opened: Opened, instance: InstanceId) -> Self {
         let Opened { header, inherited, first_live, mut invariants, ephemeral, mended, history } = opened;
         if history.view().relations.broken().is_some() {
-            invariants = Invariants::Off; // what the log holds is not rejected
+            invariants = Validation::Note; // what the log holds is not rejected
         }
         let id_text = quote(header.id.as_str()).into();
         Self { header, id_text, instance, inherited, first_live, invariants, ephemeral, mended, history }
@@ -199,7 +189,7 @@ impl Session {
     }
 
     /// Whether the relations are enforced.
-    pub fn invariants(&self) -> Invariants {
+    pub fn invariants(&self) -> Validation {
         self.invariants
     }
 
@@ -262,5 +252,5 @@ pub(super) fn close_seed(history: &mut History, now: i64, rules: Rules<'_>) -> R
     }
     let (data, marker) = (Json::EMPTY_OBJECT, JsonStr::from_verified("\"session/end-seed\""));
     let candidate = Candidate::new(marker, data, Checks { depth: 1, ..Checks::default() });
-    history.admit(&candidate, now, Relate::Note, rules, None).map(|_| ())
+    history.admit(&candidate, now, Validation::Note, rules, None).map(|_| ())
 }

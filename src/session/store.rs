@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use super::append::{AppendBatch, Appended, Candidate, Expect, Rules};
 use super::boundary::Boundary;
-use super::history::{History, Limits, Relate, Vocabulary};
+use super::history::{History, Limits, Validation, Vocabulary};
 use super::live::{LiveSessions, not_found};
 use super::refusal::Refusal;
-use super::seed::{Seed, SeedMeta, plant};
-use super::session::{InstanceId, Invariants, Mended, Moment, Opened, Session, Snapshot, close_seed};
+use super::seed::{Seed, SeedMeta, from_seed};
+use super::session::{Context, InstanceId, Mended, Opened, Session, Snapshot, close_seed};
 use crate::log::{Header, Offset, SessionId};
 use crate::view::message_id;
 
@@ -22,7 +22,7 @@ pub struct New<'a> {
     /// How many of them come from the parent.
     pub seed_length: Option<Offset>,
     /// The relations' mode.
-    pub invariants: Invariants,
+    pub invariants: Validation,
     /// Never stored.
     pub ephemeral: bool,
 }
@@ -68,7 +68,7 @@ pub struct Fork<'a> {
     /// The child's working directory; the parent's when absent.
     pub cwd: Option<String>,
     /// The relations' mode; the parent's when absent.
-    pub invariants: Option<Invariants>,
+    pub invariants: Option<Validation>,
     /// Never stored; a child of an ephemeral session is ephemeral.
     pub ephemeral: bool,
 }
@@ -83,7 +83,7 @@ pub struct Restore {
     /// Its events, repaired.
     pub history: History,
     /// The relations' mode.
-    pub invariants: Invariants,
+    pub invariants: Validation,
     /// What had to be mended of its log.
     pub mended: Option<Mended>,
 }
@@ -108,7 +108,7 @@ enum Begun {
 
 /// What was taken back of a change that met a bug.
 #[derive(Debug)]
-pub enum TakenBack {
+pub enum RolledBack {
     /// A session's events from there on.
     Events(SessionId, Offset),
     /// A session that had become live.
@@ -195,38 +195,34 @@ impl Store {
         self.sessions().map(|session| session.history().log().held_bytes(&mut seen)).sum()
     }
 
-    /// What was changed so far stays: [`Self::take_back`] is for what comes.
+    /// What was changed so far stays: [`Self::rollback`] is for what comes.
     pub fn begin(&mut self) {
         self.begun = None;
     }
 
     /// Takes back what the last change since [`Self::begin`] has committed or opened, whole or not. The log is cut
     /// and folded anew: its projections are in doubt.
-    pub fn take_back(&mut self) -> Option<TakenBack> {
+    pub fn rollback(&mut self) -> Option<RolledBack> {
         match self.begun.take()? {
             Begun::Append(place, from) => {
                 let id = self.live.at(place)?.id().clone();
                 let (_, session) = self.live.get_mut(id.as_str(), None).ok()?;
                 session.history.cut_and_refold(from);
-                Some(TakenBack::Events(id, from))
+                Some(RolledBack::Events(id, from))
             }
             Begun::Open(place) => {
                 let id = self.live.at(place)?.id().clone();
-                self.close(id.as_str()).ok().map(|session| TakenBack::Session(Box::new(session)))
+                self.close(id.as_str()).ok().map(|session| RolledBack::Session(Box::new(session)))
             }
         }
     }
 
     /// Makes a session live, empty or with a seed; its id.
-    pub fn create(&mut self, new: New<'_>, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
+    pub fn create(&mut self, new: New<'_>, context: &mut Context<'_>) -> Result<SessionId, Refusal> {
         self.check_free(&new.header.id)?;
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
-        let relate = match new.invariants {
-            Invariants::Enforce => Relate::Enforce,
-            Invariants::Off => Relate::Note,
-        };
         let mut history = match new.seed {
-            Some(seed) => plant(seed, relate, rules)?,
+            Some(seed) => from_seed(seed, new.invariants, rules)?,
             None => History::default(),
         };
         let length = history.log().len();
@@ -234,9 +230,9 @@ impl Store {
             SeedMeta { seed_length: new.seed_length, has_parent: new.header.parent_session.is_some() };
         let (inherited, is_seeded) = lineage.inherited(new.seed.map(|_| length))?;
         if new.seed.is_some() {
-            close_seed(&mut history, moment.now(), rules)?;
+            close_seed(&mut history, context.now(), rules)?;
         }
-        see_ids(&history, moment);
+        reserve_ids(&history, context);
         self.open(
             Opened {
                 header: Header { is_seeded, ..new.header },
@@ -247,7 +243,7 @@ impl Store {
                 mended: None,
                 history,
             },
-            moment,
+            context,
         )
     }
 
@@ -256,12 +252,12 @@ impl Store {
         &mut self,
         place: Append<'_>,
         candidate: &Candidate<'_>,
-        moment: &mut Moment<'_>,
+        context: &mut Context<'_>,
     ) -> Result<(Appended, &Session), Refusal> {
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
         let (at, session) = self.live.get_mut(place.session, place.instance)?;
         self.begun = Some(Begun::Append(at, session.next_seq()));
-        Ok((session.append(candidate, place.expect, moment, rules)?, session))
+        Ok((session.append(candidate, place.expect, context, rules)?, session))
     }
 
     /// Appends a batch, all of it or nothing.
@@ -269,7 +265,7 @@ impl Store {
         &mut self,
         place: Append<'_>,
         batch: &[Candidate<'_>],
-        moment: &mut Moment<'_>,
+        context: &mut Context<'_>,
     ) -> Result<AppendBatch, Refusal> {
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
         let (at, session) = self.live.get_mut(place.session, place.instance)?;
@@ -277,41 +273,45 @@ impl Store {
             return Err(Refusal::limit("maxBatchEvents", self.limits.max_batch_events as u64));
         }
         self.begun = Some(Begun::Append(at, session.next_seq()));
-        session.append_batch(batch, place.expect, moment, rules)
+        session.append_batch(batch, place.expect, context, rules)
     }
 
     /// Closes an open turn.
     pub fn interrupt(
         &mut self,
         interrupt: Interrupt<'_>,
-        moment: &mut Moment<'_>,
+        context: &mut Context<'_>,
     ) -> Result<Interrupted, Refusal> {
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
         let (at, session) = self.live.get_mut(interrupt.session, interrupt.instance)?;
         let first = session.next_seq();
         self.begun = Some(Begun::Append(at, first));
-        let count = session.history.close_turn(Some(moment.now()), rules)?;
+        let count = session.history.close_turn(Some(context.now()), rules)?;
         Ok(Interrupted { first, count })
     }
 
     /// Makes a child live; its id, and how many events it shares with its parent.
-    pub fn fork(&mut self, fork: Fork<'_>, moment: &mut Moment<'_>) -> Result<(SessionId, Offset), Refusal> {
+    pub fn fork(
+        &mut self,
+        fork: Fork<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(SessionId, Offset), Refusal> {
         if let Some(child) = &fork.child {
             self.check_free(child)?;
         }
         let Snapshot { source, length, cwd, .. } = self.snapshot(fork.of)?;
         let child = match fork.child {
             Some(id) => id,
-            None => self.mint(moment)?,
+            None => self.mint(context)?,
         };
         self.check_free(&child)?;
         let rules = Rules { vocabulary: &self.vocabulary, limits: &self.limits };
         let (_, parent) = self.live.get_mut(fork.of.session, fork.of.instance)?;
         let mut history = parent.history.fork(length);
-        close_seed(&mut history, moment.now(), rules)?;
+        close_seed(&mut history, context.now(), rules)?;
         let header = Header {
             id: child,
-            created_at: moment.created_at(),
+            created_at: context.created_at(),
             cwd: fork.cwd.or(cwd),
             parent_session: Some(source.as_str().to_owned()),
             is_seeded: true,
@@ -328,7 +328,7 @@ impl Store {
             mended: None,
             history,
         };
-        Ok((self.open(opened, moment)?, length))
+        Ok((self.open(opened, context)?, length))
     }
 
     /// A stable prefix of a live session.
@@ -337,19 +337,19 @@ impl Store {
     }
 
     /// Makes a stored session live; its id.
-    pub fn restore(&mut self, restore: Restore, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
+    pub fn restore(&mut self, restore: Restore, context: &mut Context<'_>) -> Result<SessionId, Refusal> {
         self.check_free(&restore.header.id)?;
         let first_live = restore.history.log().len();
         let Restore { header, inherited, history, invariants, mended } = restore;
-        see_ids(&history, moment);
+        reserve_ids(&history, context);
         let ephemeral = false;
-        self.open(Opened { header, inherited, first_live, invariants, ephemeral, mended, history }, moment)
+        self.open(Opened { header, inherited, first_live, invariants, ephemeral, mended, history }, context)
     }
 
     /// An id that no live session has.
-    pub fn mint(&self, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
+    pub fn mint(&self, context: &mut Context<'_>) -> Result<SessionId, Refusal> {
         loop {
-            let id = SessionId::new(&moment.ids.session_id())
+            let id = SessionId::new(&context.ids.session_id())
                 .map_err(|error| Refusal::Invalid(error.to_string()))?;
             if self.live.get(id.as_str()).is_none() {
                 return Ok(id);
@@ -380,9 +380,9 @@ impl Store {
         Ok(())
     }
 
-    fn open(&mut self, opened: Opened, moment: &mut Moment<'_>) -> Result<SessionId, Refusal> {
+    fn open(&mut self, opened: Opened, context: &mut Context<'_>) -> Result<SessionId, Refusal> {
         let id = opened.header.id.clone();
-        let instance = InstanceId(moment.ids.instance_id().into());
+        let instance = InstanceId(context.ids.instance_id().into());
         self.begun = Some(Begun::Open(self.live.next_place()));
         self.live.insert(Session::open(opened, instance));
         Ok(id)
@@ -395,6 +395,6 @@ impl Store {
 }
 
 /// Shows the message ids of a log to the source of ids. A fork's are its parent's.
-fn see_ids(history: &History, moment: &mut Moment<'_>) {
-    moment.ids.seen(&mut history.log().iter().filter_map(|event| message_id(event.kind(), event.data())));
+fn reserve_ids(history: &History, context: &mut Context<'_>) {
+    context.ids.seen(&mut history.log().iter().filter_map(|event| message_id(event.kind(), event.data())));
 }

@@ -10,8 +10,8 @@ use sessiond::json::Json;
 use sessiond::log::{Offset, read_event};
 use sessiond::protocol::WireError;
 use sessiond::session::{
-    Candidate, Expect, History, Interrupt, Interrupted, Invariants, Limits, OnOpenTurn, Refusal, Restore,
-    Rules,
+    Candidate, Expect, History, Interrupt, Interrupted, Limits, OnOpenTurn, Refusal, Restore, Rules,
+    Validation,
 };
 use sessiond::view::{View, Watch};
 
@@ -66,8 +66,8 @@ fn bench() -> Bench {
     bench
 }
 
-fn mode(enforce: bool) -> Invariants {
-    if enforce { Invariants::Enforce } else { Invariants::Off }
+fn mode(enforce: bool) -> Validation {
+    if enforce { Validation::Enforce } else { Validation::Note }
 }
 
 fn acts(most: usize) -> impl Strategy<Value = Vec<Act>> {
@@ -442,7 +442,7 @@ fn limits_are_the_same_at_append_and_in_a_seed() {
     let limits = Limits { max_depth: 3, max_event_bytes: 200, ..Limits::default() };
     let mut bench = Bench { store: sessiond::session::Store::new(limits), ..Bench::default() };
     bench.store.vocabulary_mut().declare(OPTIONAL, false);
-    let making = Making { invariants: Invariants::Off, ..Making::default() };
+    let making = Making { invariants: Validation::Note, ..Making::default() };
     bench.create("s", making).unwrap();
     let line = |event: &Event, seq: u64, time: i64, more: &str| {
         format!("{{\"type\":{},\"seq\":{seq},\"time\":{time},\"data\":{}{more}}}", event.kind, event.data)

@@ -2,7 +2,7 @@
 //! list would be, and nothing is told of what a parent or a cut end held.
 
 use sessiond::log::Seq;
-use sessiond::session::{Invariants, OnOpenTurn, Refusal};
+use sessiond::session::{OnOpenTurn, Refusal, Validation};
 
 use crate::support::bench::{Bench, Event, Making, folded, offset, seq};
 use crate::support::traffic::{Random, user};
@@ -12,7 +12,7 @@ use crate::support::traffic::{Random, user};
 #[test]
 fn a_child_outgrows_its_parent() {
     let mut bench = Bench::default();
-    bench.create("s", Making { invariants: Invariants::Off, ..Making::default() }).unwrap();
+    bench.create("s", Making { invariants: Validation::Note, ..Making::default() }).unwrap();
     let message = Event::new("user/message", user(1)).op("\"append\"");
     let note = Event::new("todo/write", r#"{"todos":[]}"#);
     let go_on = |bench: &mut Bench, id: &str, event: &Event, count: usize| {
@@ -61,7 +61,7 @@ fn a_surface_is_a_plain_list() {
     for seed in 1..=3u64 {
         let mut random = Random(seed * 0x9E37_79B9);
         let mut bench = Bench::default();
-        bench.create("s0", Making { invariants: Invariants::Off, ..Making::default() }).unwrap();
+        bench.create("s0", Making { invariants: Validation::Note, ..Making::default() }).unwrap();
         let mut lives: Vec<Life> = vec![("s0".to_owned(), Vec::new(), 0, vec![(0, Vec::new(), 0)])];
         for round in 0..12_000u64 {
             let (alive, which) = (lives.len(), random.below(lives.len()));

@@ -3,8 +3,8 @@
 use sessiond::json::{Json, JsonText, quote};
 use sessiond::log::{Header, Log, Offset, Seq, SessionId};
 use sessiond::session::{
-    Append, AppendBatch, Appended, Boundary, Candidate, Expect, Fork, Ids, Invariants, Limits, Moment, New,
-    OnOpenTurn, Refusal, Seed, Session, SnapshotOf, Store,
+    Append, AppendBatch, Appended, Boundary, Candidate, Context, Expect, Fork, Ids, Limits, New, OnOpenTurn,
+    Refusal, Seed, Session, SnapshotOf, Store, Validation,
 };
 use sessiond::view::{View, context_text, header_text, message_of};
 
@@ -86,7 +86,7 @@ pub struct Making<'a> {
     pub seed: Option<&'a str>,
     pub seed_length: Option<u64>,
     pub parent: Option<&'a str>,
-    pub invariants: Invariants,
+    pub invariants: Validation,
 }
 
 /// A store with a clock and ids of its own.
@@ -132,9 +132,9 @@ pub fn array(items: &[impl AsRef<str>]) -> String {
 
 impl Bench {
     /// The store, and the next tick of the clock.
-    pub fn tick(&mut self) -> (&mut Store, Moment<'_>) {
+    pub fn tick(&mut self) -> (&mut Store, Context<'_>) {
         self.now += 1;
-        (&mut self.store, Moment::at(self.now, &mut self.ids))
+        (&mut self.store, Context::at(self.now, &mut self.ids))
     }
 
     pub fn open(&mut self, header: Header, making: Making<'_>) -> Result<String, Refusal> {
@@ -146,8 +146,8 @@ impl Bench {
             invariants: making.invariants,
             ephemeral: false,
         };
-        let (store, mut moment) = self.tick();
-        store.create(new, &mut moment).map(|id| id.as_str().to_owned())
+        let (store, mut context) = self.tick();
+        store.create(new, &mut context).map(|id| id.as_str().to_owned())
     }
 
     pub fn create(&mut self, id: &str, making: Making<'_>) -> Result<(), Refusal> {
@@ -161,15 +161,15 @@ impl Bench {
 
     pub fn append_at(&mut self, id: &str, event: &Event, expect: Option<u64>) -> Result<Appended, Refusal> {
         let place = Append { session: id, instance: None, expect: Expect { seq: expect.map(offset) } };
-        let (store, mut moment) = self.tick();
-        store.append(place, &event.candidate(), &mut moment).map(|(appended, _)| appended)
+        let (store, mut context) = self.tick();
+        store.append(place, &event.candidate(), &mut context).map(|(appended, _)| appended)
     }
 
     pub fn batch(&mut self, id: &str, events: &[Event], expect: Option<u64>) -> Result<AppendBatch, Refusal> {
         let place = Append { session: id, instance: None, expect: Expect { seq: expect.map(offset) } };
         let batch: Vec<_> = events.iter().map(Event::candidate).collect();
-        let (store, mut moment) = self.tick();
-        store.append_batch(place, &batch, &mut moment)
+        let (store, mut context) = self.tick();
+        store.append_batch(place, &batch, &mut context)
     }
 
     /// Forks, and says the child's id and the length of the shared prefix.
@@ -189,8 +189,8 @@ impl Bench {
             invariants: None,
             ephemeral: false,
         };
-        let (store, mut moment) = self.tick();
-        store.fork(fork, &mut moment).map(|(child, length)| (child.as_str().to_owned(), length.get()))
+        let (store, mut context) = self.tick();
+        store.fork(fork, &mut context).map(|(child, length)| (child.as_str().to_owned(), length.get()))
     }
 
     pub fn close(&mut self, id: &str) {

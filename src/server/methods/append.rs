@@ -12,7 +12,7 @@ use crate::server::envelope::Request;
 use crate::server::response::write_error;
 use crate::server::service::{Service, WireLimits, announce, bad_param};
 use crate::session;
-use crate::session::{Append, Candidate, Expect, Interrupt, Limits, Moment, Refusal};
+use crate::session::{Append, Candidate, Context, Expect, Interrupt, Limits, Refusal};
 
 /// Answers an append, or a batch of them, without the detour through the method table; false: it must
 /// take the detour. The answer's bytes are the table's own (`tests/server/direct_path.rs` holds them to that).
@@ -116,8 +116,8 @@ fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
         let kind = kind?.as_str()?;
         batch.push(direct_candidate(request, kind, (data?, surface_op, sources, ignorable), max_depth));
     }
-    let moment = &mut Moment::at(service.append_time(), &mut service.settings.ids);
-    let done = match service.store.append_batch(place, &batch, moment) {
+    let context = &mut Context::at(service.append_time(), &mut service.settings.ids);
+    let done = match service.store.append_batch(place, &batch, context) {
         Ok(done) => done,
         Err(refusal) => return refused_directly(service, request.id, refusal),
     };
@@ -325,9 +325,9 @@ impl Service {
         candidate: &Candidate<'_>,
         answer: impl FnOnce(&mut String, &session::Appended, &str),
     ) -> Result<(session::Appended, Option<usize>), Uncommitted> {
-        let moment = &mut Moment::at(self.append_time(), &mut self.settings.ids);
+        let context = &mut Context::at(self.append_time(), &mut self.settings.ids);
         let (appended, session) =
-            self.store.append(place, candidate, moment).map_err(Uncommitted::Refused)?;
+            self.store.append(place, candidate, context).map_err(Uncommitted::Refused)?;
         let log = session.history().log();
         let event = if appended.duplicate { log.get(appended.seq) } else { log.last() };
         let start = self.out.len();
@@ -379,8 +379,8 @@ impl Service {
             expect: expected(params.expected_seq)?,
         };
         self.check_live(place.session, place.instance)?;
-        let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
-        let done = self.store.append_batch(place, &batch, moment)?;
+        let context = &mut Context::at(self.settings.clock.now(), &mut self.settings.ids);
+        let done = self.store.append_batch(place, &batch, context)?;
         let slot = self.batch_slot(&params.session_id, &done)?;
         self.answer_with(slot, durable);
         let duplicate = done.duplicate();
@@ -404,8 +404,8 @@ impl Service {
     pub(super) fn interrupt(&mut self, params: InterruptParams) -> Answer<Interrupted> {
         self.check_live(&params.session_id, params.instance_id.as_deref())?;
         let interrupt = Interrupt { session: &params.session_id, instance: params.instance_id.as_deref() };
-        let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
-        let session::Interrupted { first, count } = self.store.interrupt(interrupt, moment)?;
+        let context = &mut Context::at(self.settings.clock.now(), &mut self.settings.ids);
+        let session::Interrupted { first, count } = self.store.interrupt(interrupt, context)?;
         self.check_lines(&params.session_id, first)?;
         let slot = self.committed(&params.session_id, first, first.plus(count));
         self.answer_with(slot, false);

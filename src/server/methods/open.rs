@@ -13,7 +13,7 @@ use crate::server::call::{AfterCall, Answer, CallError, Held};
 use crate::server::errors::not_stored;
 use crate::server::params_error::unknown_param;
 use crate::server::service::{Service, bad_param, session_id};
-use crate::session::{Boundary, Fork, Moment, New, Refusal, Restore, Seed, SnapshotOf};
+use crate::session::{Boundary, Context, Fork, New, Refusal, Restore, Seed, SnapshotOf};
 use crate::store::StorageError;
 use crate::store::storage::{Loaded, Publication, Request};
 
@@ -60,18 +60,18 @@ impl Service {
         if let Some(parent) = &meta.parent_session {
             self.check_lineage("meta.parentSession", &id, parent)?;
         }
-        let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
+        let context = &mut Context::at(self.settings.clock.now(), &mut self.settings.ids);
         let seed_length = meta.seed_length;
-        let header = meta.into_header(id, moment.created_at(), false);
+        let header = meta.into_header(id, context.created_at(), false);
         let seed = params.seed.as_ref().map(|raw| Seed { events: raw.verified().0 });
         let seeded = seed.is_some();
         let invariants = match params.invariants {
-            Some(InvariantsMode::Off) => crate::session::Invariants::Off,
-            Some(InvariantsMode::Enforce) => crate::session::Invariants::Enforce,
+            Some(InvariantsMode::Off) => crate::session::Validation::Note,
+            Some(InvariantsMode::Enforce) => crate::session::Validation::Enforce,
             None => self.settings.invariants,
         };
         let ephemeral = params.ephemeral == Some(true);
-        let id = self.store.create(New { header, seed, seed_length, invariants, ephemeral }, moment)?;
+        let id = self.store.create(New { header, seed, seed_length, invariants, ephemeral }, context)?;
         self.publish_if(seeded, &id, None);
         let opened = self.opened(self.store.session(id.as_str())?);
         self.created(&opened);
@@ -117,8 +117,8 @@ impl Service {
         let invariants = params.invariants.map(|mode| self.invariants(Some(mode)));
         let ephemeral = params.ephemeral == Some(true);
         let fork = Fork { of: cut.snapshot(), child, cwd: params.cwd.clone(), invariants, ephemeral };
-        let moment = &mut Moment::at(self.settings.clock.now(), &mut self.settings.ids);
-        let (id, shared) = self.store.fork(fork, moment)?;
+        let context = &mut Context::at(self.settings.clock.now(), &mut self.settings.ids);
+        let (id, shared) = self.store.fork(fork, context)?;
         let parent = SessionId::new(&params.session_id).ok();
         self.publish_if(true, &id, parent);
         let opened = self.opened(self.store.session(id.as_str())?);
@@ -182,8 +182,8 @@ impl Service {
             invariants: self.invariants(invariants),
             mended: loaded.mended,
         };
-        let moment = &mut Moment::at(0, &mut self.settings.ids);
-        match self.store.restore(restore, moment) {
+        let context = &mut Context::at(0, &mut self.settings.ids);
+        match self.store.restore(restore, context) {
             Ok(id) => {
                 let opened = self.opened(self.store.session(id.as_str())?);
                 self.created(&opened);

@@ -5,7 +5,7 @@ use crate::protocol::params::RescueParams;
 use crate::protocol::results::Opened;
 use crate::server::call::{Answer, CallError};
 use crate::server::service::{Service, session_id};
-use crate::session::{Moment, Restore};
+use crate::session::{Context, Restore};
 use crate::store::StorageError;
 use crate::store::storage::{Request, Rescued};
 
@@ -43,8 +43,8 @@ impl Service {
             Ok(Rescued::Renamed(other)) => service.rename(&id, other),
             // Its own, or a counted one.
             Err(StorageError::Exists { .. }) if mints => {
-                let moment = &mut Moment::at(0, &mut service.settings.ids);
-                let other = service.store.mint(moment)?;
+                let context = &mut Context::at(0, &mut service.settings.ids);
+                let other = service.store.mint(context)?;
                 service.store_anew(id, Some(other), mints)
             }
             Err(error) => Err(error.into()),
@@ -58,8 +58,8 @@ impl Service {
         let (header, inherited, history) = session.into_parts();
         let restore =
             Restore { header: Header { id: other, ..header }, inherited, history, invariants, mended: None };
-        let moment = &mut Moment::at(0, &mut self.settings.ids);
-        let id = self.store.restore(restore, moment)?;
+        let context = &mut Context::at(0, &mut self.settings.ids);
+        let id = self.store.restore(restore, context)?;
         let opened = self.opened(self.store.session(id.as_str())?);
         self.created(&opened);
         Ok(opened)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::Value;
 use sessiond::json::Json;
 use sessiond::log::{Header, HeaderMeta, Log, Offset, SessionId, read_event};
-use sessiond::session::{Invariants, OnOpenTurn, Refusal, Session};
+use sessiond::session::{OnOpenTurn, Refusal, Session, Validation};
 use sessiond::view::{Effect, Reading, Surface, message_of};
 
 use super::class::{class_of, refuses_at_load};
@@ -119,8 +119,8 @@ impl Run<'_> {
         self.names.get(id).map_or(id, String::as_str).to_owned()
     }
 
-    fn invariants(&self) -> Invariants {
-        if self.case.invariants { Invariants::Enforce } else { Invariants::Off }
+    fn invariants(&self) -> Validation {
+        if self.case.invariants { Validation::Enforce } else { Validation::Note }
     }
 
     fn create(&mut self, op: &Op) -> Step {
@@ -463,7 +463,7 @@ impl Run<'_> {
         let lines = op.texts("eventsJsonl");
         if op.ok().is_none() {
             let seed = array(&lines);
-            let making = Making { seed: Some(&seed), invariants: Invariants::Off, ..Making::default() };
+            let making = Making { seed: Some(&seed), invariants: Validation::Note, ..Making::default() };
             let (_, class) = class_of(&self.bench.create("folded", making).unwrap_err(), true);
             let class = if class == "SEED_SEQ" { "SEQ_NOT_CONTIGUOUS" } else { class };
             self.expect(op, op.classes().contains(&class), class);
