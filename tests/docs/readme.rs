@@ -22,7 +22,7 @@ fn root() -> PathBuf {
 
 const README: &str = "README.md";
 const TUTORIAL: &str = "docs/tutorial.md";
-const UPDATE_COMMAND: &str = "README_UPDATE=1 cargo test --test readme";
+const UPDATE_COMMAND: &str = "README_UPDATE=1 cargo test --test docs readme::";
 const CLI: &str = "docs/cli.md";
 
 /// The text of a page, named from the root on.
