@@ -72,6 +72,18 @@ pub fn generation_of(name: &OsStr) -> Option<u64> {
     (is_number && ["jsonl", "jsonl.zstd"].contains(&end)).then(|| number.parse().ok()).flatten()
 }
 
+/// What follows a log's name in the name of a torn end that was saved beside it.
+pub(in crate::disk) const CUT: &str = ".cut-";
+
+/// Whether a file name in a session directory stands for what was cut off a log.
+#[must_use]
+pub fn is_cut(name: &OsStr) -> bool {
+    let logs = [Encoding::Plain, Encoding::Zstd].into_iter();
+    name.to_str().is_some_and(|name| {
+        logs.filter_map(|log| name.strip_prefix(log.file_name())).any(|rest| rest.starts_with(CUT))
+    })
+}
+
 /// Whether a name is one that [`project_key`] gives.
 #[must_use]
 pub fn is_project_name(name: &str) -> bool {

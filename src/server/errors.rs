@@ -178,6 +178,13 @@ impl From<StorageError> for WireError {
                          held here"
                             .into(),
                     ),
+                    Loss::Superseded { generation } => (
+                        "superseded",
+                        format!(
+                            "another program continues the session in generation {generation} of the format; \
+                             session/rescue stores under another id what is held here"
+                        ),
+                    ),
                     Loss::Deleted => (
                         "deleted",
                         "the session was deleted, only not all that belongs to it; delete it again, or close it"

@@ -141,6 +141,11 @@ pub enum Loss {
     Rewritten,
     /// Another program took its name away, or gave it to another file.
     Removed,
+    /// Another program continues the session beside it, in a later generation of the format.
+    Superseded {
+        /// The generation.
+        generation: u64,
+    },
     /// It was deleted here; what was left to do has failed.
     Deleted,
 }
@@ -166,7 +171,11 @@ impl StorageError {
 
     /// Whether another program took the log from this process: memory is the last good copy.
     pub(crate) fn is_taken(&self) -> bool {
-        matches!(self, Self::Lost { how: Loss::Changed { .. } | Loss::Rewritten | Loss::Removed, .. })
+        let Self::Lost { how, .. } = self else { return false };
+        match how {
+            Loss::Changed { .. } | Loss::Rewritten | Loss::Removed | Loss::Superseded { .. } => true,
+            Loss::Deleted => false,
+        }
     }
 
     /// Whether a session whose log cannot be written any more is closed all the same: it was deleted, or a bug has let go

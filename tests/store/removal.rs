@@ -460,7 +460,7 @@ fn what_is_rescued_under_another_id_is_the_same_log_and_not_one_session_more() {
 }
 
 /// What another program does to a live session's log, whether its id is free then, and whether the file itself shows it.
-const TAKEN: [(&str, TakeFromDisk, bool, bool); 6] = [
+const TAKEN: [(&str, TakeFromDisk, bool, bool); 7] = [
     ("emptied", |log| std::fs::File::create(log).map(drop).unwrap(), false, true),
     ("removed", |log| std::fs::remove_file(log).unwrap(), true, true),
     (
@@ -476,6 +476,12 @@ const TAKEN: [(&str, TakeFromDisk, bool, bool); 6] = [
     ("moved away", |log| std::fs::rename(log, log.with_extension("bak")).unwrap(), true, false),
     ("with its directory", |log| to_bak(log.parent().unwrap()), true, false),
     ("with its project", |log| to_bak(log.parent().unwrap().parent().unwrap()), true, false),
+    (
+        "continued",
+        |log| std::fs::write(log.with_file_name("session.v1.jsonl"), "{}\n").unwrap(),
+        false,
+        false,
+    ),
 ];
 
 fn to_bak(dir: &Path) {
@@ -485,7 +491,11 @@ fn to_bak(dir: &Path) {
 #[test]
 fn nothing_is_promised_of_a_log_that_another_program_took_and_it_can_be_rescued() {
     for (what, meddle, free, shown) in TAKEN {
-        let reason = json!(if what == "emptied" { "changed_outside" } else { "removed" });
+        let reason = json!(match what {
+            "emptied" => "changed_outside",
+            "continued" => "superseded",
+            _ => "removed",
+        });
         let store = tempfile::tempdir().unwrap();
         // Only what asks for it is made durable.
         let mut daemon = Daemon::with(store.path(), &["--sync-window", "60000"]);

@@ -105,7 +105,7 @@ fn a_flush_leaves_the_facts_that_a_reading_finds() {
     // A list opens the log for its header and its end, the summary, and who holds it, as somebody does: nothing more.
     let opens = |ops: &[Op]| ops.iter().filter(|op| **op == Op::Open).count();
     assert_eq!(opens(&store.during("session/list", json!({}))), 3);
-    // A flush that changes nothing writes nothing: it looks at the file, before and behind, and at its name.
+    // A flush that changes nothing writes nothing: it looks at the file, before and behind, at its name and beside it.
     assert_eq!(store.during("session/flush", s()), [Op::Stat; 3]);
     store.local.ok("session/delete", s());
     assert!(store.disk.paths().iter().all(|path| !path.to_string_lossy().contains("/s/")));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::head::header_of;
 use crate::disk::fs::{DirEntry, FileKind, FileSystem, errno_error};
-use crate::disk::paths::{Encoding, LogPath, generation_of, is_project_name, session_segment};
+use crate::disk::paths::{Encoding, LogPath, generation_of, is_cut, is_project_name, session_segment};
 use crate::log::{Header, SessionId};
 
 /// Why a stored session has no log that could be read: it is stored oddly (PROTOCOL 9.4).
@@ -261,13 +261,26 @@ pub fn is_taken(fs: &dyn FileSystem, id: &SessionId, path: &LogPath) -> Result<b
     }
 }
 
-/// The latest generation that continues a log of version 0 beside it, if one does.
-///
-/// # Errors
-/// The errno of reading its directory.
-pub fn superseded_by(fs: &dyn FileSystem, log: &LogPath) -> io::Result<Option<Later>> {
-    let dir = log.session_dir();
-    Ok(later_in(&dir, &fs.list_dir(&dir)?).pop())
+/// What lies beside a log and is to be told of it.
+#[derive(Default)]
+pub struct Beside {
+    /// The latest generation that continues it, if one does.
+    pub later: Option<Later>,
+    /// The names of what was cut off it, in byte order.
+    pub cuts: Vec<String>,
+}
+
+impl Beside {
+    /// Looks into a session directory.
+    ///
+    /// # Errors
+    /// The errno of reading it.
+    pub fn look(fs: &dyn FileSystem, dir: &Path) -> io::Result<Self> {
+        let entries = fs.list_dir(dir)?;
+        let cuts = entries.iter().filter(|entry| is_cut(&entry.name));
+        let cuts = cuts.map(|entry| entry.name.to_string_lossy().into_owned()).collect();
+        Ok(Self { later: later_in(dir, &entries).pop(), cuts })
+    }
 }
 
 /// The logs of later generations among what a session directory holds, the latest last.

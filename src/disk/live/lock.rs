@@ -22,7 +22,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::write::CheckError;
-use crate::disk::catalog::find::{is_absent, is_link};
+use crate::disk::catalog::find::{Beside, is_absent, is_link};
 use crate::disk::fs::{File, FileSystem, HeldLock, Metadata, errno_error, read_full};
 use crate::disk::paths::OWNER_FILE;
 
@@ -209,12 +209,17 @@ impl Named {
         self.leads_to(&self.file.metadata()?)
     }
 
-    /// The facts of a log of which something is promised. A name that may not be looked at is no sign that it is gone.
+    /// The facts of a log of which something is promised. What may not be looked at is no sign that it is gone, nor that
+    /// another log is there.
     pub(in crate::disk) fn check(&self) -> Result<Metadata, CheckError> {
         let ours = self.file.metadata().map_err(CheckError::Examine)?;
-        match self.leads_to(&ours) {
-            Ok(false) => Err(CheckError::Removed),
-            Ok(true) | Err(_) => Ok(ours),
+        if let Ok(false) = self.leads_to(&ours) {
+            return Err(CheckError::Removed);
+        }
+        let beside = self.name.parent().map(|dir| Beside::look(self.fs.as_ref(), dir));
+        match beside {
+            Some(Ok(Beside { later: Some(later), .. })) => Err(CheckError::Superseded(later)),
+            _ => Ok(ours),
         }
     }
 

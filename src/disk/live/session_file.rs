@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::write::{LogWriter, SyncDone, SyncError, SyncJob, SyncStart, WriteError, holds};
 use crate::disk::fs::FileSystem;
-use crate::disk::maintenance::salvage::save_cut;
+use crate::disk::maintenance::salvage::{save_cut, told};
 use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::read::zstd::{FrameEncoder, FrameError};
 use crate::log::{Log, Offset};
@@ -357,7 +357,7 @@ impl SessionFile {
                 let saved = saved.map_err(FileError::Save)?;
                 self.tail_saved = true;
                 let name = saved.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                self.notes.push(format!("what was cut off the log is kept beside it in {name}"));
+                self.notes.extend(told(&[name]));
             }
             if end > at {
                 self.writer.cut(at)?;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::lock::{Lock, Named};
+use crate::disk::catalog::find::Later;
 use crate::disk::fs::{File, FileSystem, read_full, what_helps};
 
 /// Why nothing can be promised of a log: it is not the file any more that this store left under its name.
@@ -32,6 +33,9 @@ pub enum CheckError {
     /// The name leads to nothing, or to another file: what is in the log cannot be read under it.
     #[error("another program removed, moved or replaced the log: rescue the session")]
     Removed,
+    /// A later generation continues the session beside it: who reads the session from now on reads that (FOREIGN 1).
+    #[error("{}", .0.supersedes())]
+    Superseded(Later),
 }
 
 /// Why bytes were not added. Nothing of them counts as written, and the same append may be tried again.

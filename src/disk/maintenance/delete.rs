@@ -2,15 +2,15 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::catalog::find::{Later, OddPlace, Place, find_all, is_absent, right_of};
+use crate::disk::catalog::find::{Later, OddPlace, Place, find_all, is_absent, later_in, right_of};
 use crate::disk::catalog::summary::SUMMARY_FILE;
 use crate::disk::fs::{File, FileKind, FileSystem, what_helps};
 use crate::disk::live::lock::{Holder, Lock, LockError};
 use crate::disk::live::temporary::{is_temporary, remove_left_over};
-use crate::disk::paths::{Encoding, LogPath, OWNER_FILE};
+use crate::disk::paths::{Encoding, LogPath, OWNER_FILE, is_cut};
 use crate::log::SessionId;
 
 /// What programs that write later generations lock, in the session directory (FOREIGN 1).
@@ -68,17 +68,7 @@ pub fn delete(fs: &Arc<dyn FileSystem>, id: &SessionId, me: Holder) -> Result<bo
 /// one is there.
 fn delete_place(fs: &Arc<dyn FileSystem>, place: &Place, me: Holder) -> Result<(), DeleteError> {
     let dir = place.plain.session_dir();
-    // Programs that write later generations hold this lock.
-    let lock = match place.later.first().map(|_| fs.open_append(&dir.join(LATER_LOCK))) {
-        None => None,
-        Some(Err(error)) if is_absent(&error) => None,
-        Some(lock) => Some(lock.map_err(DeleteError::Io)?),
-    };
-    if let Some(lock) = &lock
-        && !lock.try_lock().map_err(DeleteError::Io)?
-    {
-        return Err(LockError::Held { holder: None }.into());
-    }
+    let lock = lock_later(fs.as_ref(), &dir, &place.later)?;
     let mut gone = false;
     for (log, _) in &place.logs {
         match delete_log(fs, log, me) {
@@ -89,16 +79,45 @@ fn delete_place(fs: &Arc<dyn FileSystem>, place: &Place, me: Holder) -> Result<(
             Err(error) => return Err(error),
         }
     }
-    for Later { path, .. } in &place.later {
-        let failed = if gone { DeleteError::Unfinished } else { DeleteError::Io };
-        unlink(fs.as_ref(), path.clone()).map_err(failed)?;
-        gone = true;
-    }
-    if lock.is_some() {
-        unlink(fs.as_ref(), dir.join(LATER_LOCK)).map_err(DeleteError::Unfinished)?;
-    }
+    remove_later(fs.as_ref(), &dir, &place.later, lock.is_some(), gone)?;
     if !place.later.is_empty() {
         remove_rest(fs.as_ref(), &place.plain, None).map_err(DeleteError::Unfinished)?;
+    }
+    Ok(())
+}
+
+/// The lock that programs hold which write later generations; none where none of their logs, or no lock, is there.
+fn lock_later(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    later: &[Later],
+) -> Result<Option<Arc<dyn File>>, DeleteError> {
+    let lock = match later.first().map(|_| fs.open_append(&dir.join(LATER_LOCK))) {
+        None => return Ok(None),
+        Some(Err(error)) if is_absent(&error) => return Ok(None),
+        Some(lock) => lock.map_err(DeleteError::Io)?,
+    };
+    match lock.try_lock().map_err(DeleteError::Io)? {
+        true => Ok(Some(lock)),
+        false => Err(LockError::Held { holder: None }.into()),
+    }
+}
+
+/// Removes the logs of later generations, and their lock where it is `locked`; `gone` says that a log was removed before.
+fn remove_later(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    later: &[Later],
+    locked: bool,
+    mut gone: bool,
+) -> Result<(), DeleteError> {
+    for Later { path, .. } in later {
+        let failed = if gone { DeleteError::Unfinished } else { DeleteError::Io };
+        unlink(fs, path.clone()).map_err(failed)?;
+        gone = true;
+    }
+    if locked {
+        unlink(fs, dir.join(LATER_LOCK)).map_err(DeleteError::Unfinished)?;
     }
     Ok(())
 }
@@ -122,21 +141,32 @@ fn delete_log(fs: &Arc<dyn FileSystem>, log: &LogPath, me: Holder) -> Result<(),
     }
 }
 
-/// Removes the session whose log this process has open and locked as `file`, and nothing else: what has got its name
-/// since another program removed it is another session.
+/// Removes the session whose log this process has open and locked as `file`, with the later generations that continue
+/// it, and nothing else: what has got its name since another program removed it is another session.
 ///
 /// # Errors
-/// [`DeleteError::Io`] and [`DeleteError::Unfinished`]; after it the same call may be made again.
+/// [`DeleteError::Io`], [`DeleteError::Unfinished`], and [`DeleteError::Lock`] where another program has a later
+/// generation open; after it the same call may be made again.
 pub fn delete_open(fs: &dyn FileSystem, log: &LogPath, file: &dyn File) -> Result<(), DeleteError> {
     let ours = file.metadata().map_err(DeleteError::Io)?;
-    match fs.metadata(&log.log()) {
-        Ok(named) if named.is_same_file(&ours) => remove_locked(fs, log, file)?,
+    let is_named = match fs.metadata(&log.log()) {
+        Ok(named) if named.is_same_file(&ours) => true,
         Ok(_) => return Ok(()),
-        Err(error) if is_absent(&error) => {
-            remove_files(fs, log, Some(file)).map_err(DeleteError::Unfinished)?;
-        }
+        Err(error) if is_absent(&error) => false,
         Err(error) => return Err(DeleteError::Io(error)),
+    };
+    let dir = log.session_dir();
+    let later = match fs.list_dir(&dir) {
+        Err(error) if is_absent(&error) => Vec::new(),
+        entries => later_in(&dir, &entries.map_err(DeleteError::Io)?),
+    };
+    let lock = lock_later(fs, &dir, &later)?;
+    if is_named {
+        remove_locked(fs, log, file)?;
+    } else {
+        remove_files(fs, log, Some(file)).map_err(DeleteError::Unfinished)?;
     }
+    remove_later(fs, &dir, &later, lock.is_some(), true)?;
     remove_dir(fs, log).map_err(DeleteError::Unfinished)
 }
 
@@ -191,9 +221,9 @@ pub(crate) fn is_hint(name: &OsStr) -> bool {
 
 /// What a repair has kept of a log.
 pub(crate) fn is_kept(name: &OsStr) -> bool {
-    let kept = |rest: &str| rest.starts_with(".cut-") || rest.starts_with(".backup-");
-    let kept_of = |log: Encoding| name.to_str()?.strip_prefix(log.file_name()).map(kept);
-    [Encoding::Plain, Encoding::Zstd].into_iter().any(|log| kept_of(log) == Some(true))
+    let backup = |rest: &str| rest.starts_with(".backup-");
+    let backup_of = |log: Encoding| name.to_str()?.strip_prefix(log.file_name()).map(backup);
+    is_cut(name) || [Encoding::Plain, Encoding::Zstd].into_iter().any(|log| backup_of(log) == Some(true))
 }
 
 fn unlink(fs: &dyn FileSystem, path: PathBuf) -> io::Result<()> {

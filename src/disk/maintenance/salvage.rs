@@ -9,6 +9,7 @@ use crate::disk::fs::{File, FileSystem};
 use crate::disk::live::lock::LockError;
 use crate::disk::live::publish::PublishError;
 use crate::disk::live::temporary::Temporary;
+use crate::disk::paths::CUT;
 
 /// Copies the bytes of `log` from `from` up to `len` to a new file beside it, `<log>.cut-<from>`, and makes them
 /// durable. To be called, under the log's lock, before the log is cut there. Returns the file's path.
@@ -24,7 +25,7 @@ pub fn save_cut(
     from: u64,
     len: u64,
 ) -> io::Result<PathBuf> {
-    let name = |attempt| if attempt == 0 { format!(".cut-{from}") } else { format!(".cut-{from}.{attempt}") };
+    let name = |attempt| if attempt == 0 { format!("{CUT}{from}") } else { format!("{CUT}{from}.{attempt}") };
     save(fs, path, log, from, len, &name)
 }
 
@@ -35,6 +36,15 @@ pub fn save_cut(
 /// The errno of the step that failed; the log is as it was, and so should stay.
 pub fn save_whole(fs: &Arc<dyn FileSystem>, path: &Path, log: &dyn File, len: u64) -> io::Result<PathBuf> {
     save(fs, path, log, 0, len, &|attempt| format!(".backup-{}", attempt + 1))
+}
+
+/// What is told of files that hold what was cut off a log: their names, up to eight; nothing where there are none.
+pub(crate) fn told(cuts: &[String]) -> Option<String> {
+    const MOST: usize = 8;
+    let (named, more) = cuts.split_at_checked(MOST).unwrap_or((cuts, &[]));
+    let names = named.join(", ");
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more files", more.len()) };
+    (!cuts.is_empty()).then(|| format!("what was cut off the log is kept beside it in {names}{more}"))
 }
 
 fn save(

@@ -123,7 +123,7 @@ impl Service {
             }));
         };
         let inspected = Inspected {
-            problems: session.warnings(),
+            problems: [session.warnings(), self.storage.warnings(session.id())].concat(),
             header: session.header().clone(),
             inherited: session.inherited_event_count(),
             closers: session.history().closer_lines(),

@@ -11,7 +11,7 @@ use super::examine::{Examined, Sound, Status, examine};
 use super::progress::{Progress, Watched};
 use super::report::shown;
 use crate::disk::catalog::find::{
-    FindError, Unsearched, check_place, find, is_absent, shown as place, superseded_by,
+    Beside, FindError, Unsearched, check_place, find, is_absent, shown as place,
 };
 use crate::disk::fs::{File, FileSystem, ReadAt, read_full, what_helps};
 use crate::disk::live::lock::{Holder, Lock, LockError};
@@ -112,7 +112,7 @@ impl Repair<'_> {
             Err(FindError::Later(later)) => return Err(RepairError::Odd(later.to_string())),
             Err(FindError::Io(unsearched)) => return Err(RepairError::Search(unsearched)),
         };
-        if let Some(later) = superseded_by(self.fs.as_ref(), &path)? {
+        if let Some(later) = Beside::look(self.fs.as_ref(), &path.session_dir())?.later {
             return Err(RepairError::Odd(later.supersedes()));
         }
         let file = self.fs.open_read(&path.log()).map_err(|error| match is_absent(&error) {

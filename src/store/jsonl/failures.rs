@@ -1,5 +1,6 @@
 //! What a failure of the disk is to a client.
 
+use crate::disk::catalog::find::Later;
 use crate::disk::fs::{errno_name, remedy};
 use crate::disk::live::session_file::FileError;
 use crate::disk::live::write::{CheckError, SyncError, WriteError};
@@ -64,5 +65,8 @@ fn not_ours(doing: &str, error: &CheckError, outcome: Outcome) -> StorageError {
         }
         CheckError::Rewritten => lost(doing, outcome, Loss::Rewritten),
         CheckError::Removed => lost(doing, outcome, Loss::Removed),
+        CheckError::Superseded(Later { generation, .. }) => {
+            lost(doing, outcome, Loss::Superseded { generation })
+        }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn mend(
     let limits: &Limits = rules.limits;
     let shared = Shared::new(Arc::clone(fs), me, limits.max_event_bytes);
     let (loaded, mut file) = read::load(&shared, id, rules.vocabulary, limits)?;
+    let known = file.notes().len();
     file.mend_and_write(loaded.history.log()).map_err(|error| write_failed(&error))?;
-    let saved = file.notes().iter().filter(|note| note.starts_with("what was cut"));
-    Ok(saved.cloned().collect())
+    Ok(file.notes().iter().skip(known).cloned().collect())
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::failures::failed;
 use super::storage::Shared;
 use crate::disk::catalog::find::{
-    FindError, OddPlace, Unsearched, check_place, find as find_log, is_absent, shown, superseded_by,
+    Beside, FindError, OddPlace, Unsearched, check_place, find as find_log, is_absent, shown,
 };
 use crate::disk::catalog::lineage::lineage_loop;
 use crate::disk::catalog::list::{Artifact, Skipped, Status};
@@ -17,6 +17,7 @@ use crate::disk::live::lock::{Holder, Lock, LockError, Owners};
 use crate::disk::live::session_file::{Mend, SessionFile};
 use crate::disk::live::temporary::sweep;
 use crate::disk::live::write::LogWriter;
+use crate::disk::maintenance::salvage::told;
 use crate::disk::paths::{Encoding, LogPath};
 use crate::disk::read::damage::{Place, ReadError, TooLow, Verdict};
 use crate::disk::read::reader::{Held, Scan, read_log};
@@ -115,11 +116,11 @@ fn newer(id: &SessionId, reason: String) -> StorageError {
     StorageError::Unsupported { id: id.clone(), reason, direction: "newer" }
 }
 
-/// The later generation that continues a log, if one does.
-fn superseded(shared: &Shared, path: &LogPath) -> Result<Option<String>, StorageError> {
-    match superseded_by(shared.fs.as_ref(), path) {
-        Ok(later) => Ok(later.map(|later| later.supersedes())),
-        Err(error) if is_absent(&error) => Ok(None),
+/// What lies beside a log.
+fn beside(shared: &Shared, path: &LogPath) -> Result<Beside, StorageError> {
+    match Beside::look(shared.fs.as_ref(), &path.session_dir()) {
+        Ok(beside) => Ok(beside),
+        Err(error) if is_absent(&error) => Ok(Beside::default()),
         Err(error) => Err(failed("reading the session's directory", &error, Outcome::NotCommitted)),
     }
 }
@@ -210,8 +211,9 @@ pub(super) fn load(
     limits: &Limits,
 ) -> Result<(Loaded, SessionFile), StorageError> {
     let path = locate(shared, id)?;
-    if let Some(reason) = superseded(shared, &path)? {
-        return Err(newer(id, reason));
+    let Beside { later, cuts } = beside(shared, &path)?;
+    if let Some(later) = later {
+        return Err(newer(id, later.supersedes()));
     }
     let lock = Lock::try_acquire(&shared.fs, &path.log(), shared.me).map_err(|error| locked(id, error))?;
     let file = std::sync::Arc::clone(lock.file());
@@ -265,7 +267,7 @@ pub(super) fn load(
     let header_line = first_line(file.as_ref(), path.encoding(), scan.header_bytes);
     let mut open =
         SessionFile::loaded(std::sync::Arc::clone(&shared.fs), path, writer, stored, mend, verbatim);
-    open.describe(header_line, notes.into_iter().chain(lineage).collect());
+    open.describe(header_line, told(&cuts).into_iter().chain(notes).chain(lineage).collect());
     Ok((loaded(history), open))
 }
 
@@ -311,7 +313,8 @@ pub(super) fn inspect(
     if let (true, Ok(meta)) = (is_refused || scan.loss().is_some(), file.metadata()) {
         shared.seen.refuse(&meta, failure);
     }
-    let mut problems: Vec<String> = superseded(shared, &path)?.into_iter().collect();
+    let Beside { later, cuts } = beside(shared, &path)?;
+    let mut problems: Vec<String> = later.map(|later| later.supersedes()).into_iter().collect();
     problems.extend(check_place(&scan.header, id, &path).err().map(|odd| odd.to_string()));
     problems.extend(lineage_loop(shared.fs.as_ref(), &scan.header));
     problems.extend(found.into_iter().map(ToString::to_string));
@@ -319,6 +322,7 @@ pub(super) fn inspect(
         problems.push(format!("{more} more records are damaged"));
     }
     problems.extend(loader.warnings());
+    problems.extend(told(&cuts));
     let meta = file.metadata().ok();
     let locked_by =
         meta.and_then(|meta| owner(shared, &Owners::look(shared.fs.as_ref()), &path.log(), &meta));
