@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sessiond::disk::catalog::find::{FindError, Later, find};
 use sessiond::disk::catalog::list::Status;
 use sessiond::disk::catalog::records::{Catalogue, Listed};
-use sessiond::disk::catalog::summary::{Facts, write_summary};
+use sessiond::disk::catalog::summary::{Facts, tail_of, write_summary};
 use sessiond::disk::fs::FileSystem;
 use sessiond::disk::fs::os::OsFs;
 use sessiond::disk::live::lock::Holder;
@@ -60,7 +60,7 @@ impl Store {
     /// Leaves a summary beside a log, as for its first `size` bytes.
     pub fn summarise(&self, path: &LogPath, line: &str, size: u64, facts: &Facts) {
         let log = std::fs::read(self.dir.path().join(path.log())).unwrap();
-        write_summary(self.fs.as_ref(), path, &&log[..], line, size, facts).unwrap();
+        write_summary(self.fs.as_ref(), path, line, size, tail_of(&&log[..], size).unwrap(), facts).unwrap();
     }
 
     pub fn list(&self) -> Vec<Listed> {

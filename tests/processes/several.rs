@@ -287,58 +287,6 @@ fn a_live_session_whose_directories_are_gone_is_deleted_all_the_same() {
 }
 
 #[test]
-fn a_store_whose_directory_was_moved_promises_nothing_there() {
-    for made in [true, false] {
-        let parent = tempfile::tempdir().unwrap();
-        let (root, moved) = (parent.path().join("store"), parent.path().join("moved"));
-        let mut daemon = Daemon::start(&root);
-        with_note(&mut daemon, "s");
-        with_note(&mut daemon, "deleted");
-        std::fs::rename(&root, &moved).unwrap();
-        if made {
-            std::fs::create_dir(&root).unwrap();
-        }
-        let before = tree(&moved);
-        let (code, data) = daemon.err("session/flush", json!({"sessionId": "s"}));
-        assert_eq!((code.as_str(), &data["reason"]), ("STORAGE_FAILED", &json!("removed")));
-        let mut durable = append("s", &note(1));
-        durable["durable"] = json!(true);
-        assert_eq!(daemon.err("session/append", durable).1["reason"], "removed");
-        daemon.ok("session/delete", json!({"sessionId": "deleted"}));
-        with_note(&mut daemon, "new");
-        daemon.ok("session/flush", json!({"sessionId": "new"}));
-        daemon.ok("session/rescue", json!({"sessionId": "s"}));
-        daemon.ok("session/flush", json!({"sessionId": "s"}));
-        daemon.end();
-        assert_eq!(tree(&moved), before, "what was moved stays as it is");
-        let mut daemon = Daemon::start(&root);
-        assert_eq!(rows(&mut daemon).into_keys().collect::<Vec<_>>(), ["new", "s"]);
-        daemon.ok("session/load", json!({"sessionId": "s"}));
-        assert_eq!(daemon.events("s").iter().map(said).collect::<Vec<_>>(), [note(0)]);
-    }
-}
-
-#[test]
-fn a_store_behind_a_link_is_where_the_link_leads() {
-    let parent = tempfile::tempdir().unwrap();
-    let [first, second, root] = ["first", "second", "store"].map(|name| parent.path().join(name));
-    for dir in [&first, &second] {
-        std::fs::create_dir(dir).unwrap();
-    }
-    symlink(&first, &root).unwrap();
-    let mut daemon = Daemon::start(&root);
-    with_note(&mut daemon, "s");
-    std::fs::remove_file(&root).unwrap();
-    symlink(&second, &root).unwrap();
-    assert_eq!(daemon.err("session/flush", json!({"sessionId": "s"})).1["reason"], "removed");
-    with_note(&mut daemon, "new");
-    daemon.ok("session/flush", json!({"sessionId": "new"}));
-    assert!(second.join("--w--/new/session.jsonl").exists());
-    assert!(!first.join("--w--/new").exists());
-    daemon.end();
-}
-
-#[test]
 fn odd_artifacts_are_told_and_lead_nowhere() {
     let outside = tempfile::tempdir().unwrap();
     let store = tempfile::tempdir().unwrap();

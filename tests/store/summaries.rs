@@ -106,7 +106,7 @@ fn a_flush_leaves_the_facts_that_a_reading_finds() {
     let opens = |ops: &[Op]| ops.iter().filter(|op| **op == Op::Open).count();
     assert_eq!(opens(&store.during("session/list", json!({}))), 3);
     // A flush that changes nothing writes nothing: it looks at the file, before and behind, at its name and beside it.
-    assert_eq!(store.during("session/flush", s()), [Op::Stat; 3]);
+    assert_eq!(store.during("session/flush", s()), [Op::Stat, Op::Stat, Op::Stat, Op::ListDir, Op::Read]);
     store.local.ok("session/delete", s());
     assert!(store.disk.paths().iter().all(|path| !path.to_string_lossy().contains("/s/")));
 }
@@ -156,6 +156,30 @@ fn a_flush_that_mends_and_a_close_leave_it_too() {
         assert_eq!(told.events.get(), 2, "the closer is among them");
         store.local.ok("session/close", s());
     }
+}
+
+/// Of a log that was mended its mender knows the lines that it has added since.
+#[test]
+fn a_mended_log_that_is_changed_in_place_gets_no_summary_and_is_not_closed() {
+    let mut store = Store::new();
+    store.local.ok("session/new", s());
+    store.append("x/note", json!({"n": 1}));
+    store.local.ok("session/close", s());
+    let file = store.disk.open_append(&Store::path("s").log()).unwrap();
+    file.append(b"{\"torn").unwrap();
+    store.local.ok("session/load", s());
+    store.append("x/note", json!({"n": 2}));
+    store.local.ok("session/flush", s());
+    assert_eq!(store.summary("s").unwrap(), store.read("s"));
+    file.write_at(file.metadata().unwrap().len - 2, b"x").unwrap();
+    assert_eq!(store.summary("s"), None);
+    for method in ["session/flush", "session/close"] {
+        let refused = store.local.call(method, s()).unwrap_err();
+        assert_eq!(refused["data"]["reason"], "changed_outside", "{method}");
+        assert_eq!(store.summary("s"), None, "{method}");
+    }
+    let rescued = store.local.ok("session/rescue", json!({"sessionId": "s", "childSessionId": "saved"}));
+    assert_eq!((&rescued["sessionId"], &rescued["nextSeq"]), (&json!("saved"), &json!(2)));
 }
 
 #[test]

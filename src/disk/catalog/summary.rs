@@ -26,8 +26,8 @@ pub(in crate::disk) const SUMMARY_FILE: &str = "session.summary.json";
 /// believed.
 const VERSION: u64 = 2;
 
-/// So much of a log's end a summary knows.
-const TAIL: usize = 4 << 10;
+/// So much of a log's end a summary knows, in bytes.
+pub(in crate::disk) const TAIL: usize = 4 << 10;
 
 /// Longer summaries are not read, and not written.
 const MAX_BYTES: usize = 64 << 10;
@@ -159,11 +159,12 @@ pub fn tail_of(log: &dyn ReadAt, size: u64) -> io::Result<u64> {
     }
 }
 
-fn checksum(bytes: &[u8]) -> u64 {
+pub(in crate::disk) fn checksum(bytes: &[u8]) -> u64 {
     XxHash64::oneshot(0, bytes)
 }
 
-/// Writes the summary of the first `size` bytes of `log`, which has that header line; to be called by the log's owner.
+/// Writes the summary of a log of `size` bytes with that header line and that checksum of its [tail](tail_of), which its
+/// owner knows better than the file, should another program have changed that; to be called by the log's owner.
 /// It is not made durable: losing it costs one reading of the log.
 ///
 /// # Errors
@@ -171,12 +172,12 @@ fn checksum(bytes: &[u8]) -> u64 {
 pub fn write_summary(
     fs: &dyn FileSystem,
     path: &LogPath,
-    log: &dyn ReadAt,
     header_line: &str,
     size: u64,
+    tail: u64,
     facts: &Facts,
 ) -> io::Result<()> {
-    let text = Of { header_line, size, tail: tail_of(log, size)? }.encode(facts);
+    let text = Of { header_line, size, tail }.encode(facts);
     let summary = path.session_dir().join(SUMMARY_FILE);
     if text.len() > MAX_BYTES {
         return fs.unlink(&summary).or(Ok(()));

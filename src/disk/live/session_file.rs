@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::write::{LogWriter, SyncDone, SyncError, SyncJob, SyncStart, WriteError, holds};
+use crate::disk::catalog::summary::{TAIL, checksum};
 use crate::disk::fs::FileSystem;
 use crate::disk::maintenance::salvage::{save_cut, told};
 use crate::disk::paths::{Encoding, LogPath};
@@ -83,6 +84,10 @@ pub struct SessionFile {
     deleted: bool,
     /// Where the next sync must find these bytes: what they end at, and they.
     end: (u64, Vec<u8>),
+    /// The checksum of the log's last bytes for its summary, as memory has them, and the size that it is good for.
+    tail: Option<(u64, u64)>,
+    /// From this event on the file's lines are the very lines of memory.
+    ours: Offset,
     /// The file is the header line and then the very lines of memory, so that a fork may copy its bytes.
     verbatim: Option<u64>,
 }
@@ -129,6 +134,7 @@ impl SessionFile {
     ) -> Self {
         let (encoder, unsynced_frames) = (None, Vec::new());
         let verbatim = verbatim.filter(|_| path.encoding() == Encoding::Plain);
+        let ours = if verbatim.is_some() { Offset::ZERO } else { written };
         let (syncing, lost, lost_lines) = (durable, false, Vec::new());
         Self {
             fs,
@@ -148,6 +154,8 @@ impl SessionFile {
             notes: Vec::new(),
             deleted: false,
             end: (0, Vec::new()),
+            tail: None,
+            ours,
             verbatim,
         }
     }
@@ -231,7 +239,7 @@ impl SessionFile {
             self.append_from(log)?;
         } else {
             self.check()?;
-            self.end = (self.len(), self.end_of(log));
+            self.remember_end(log);
         }
         if self.lost && self.path.encoding() == Encoding::Plain {
             self.lost_lines = self.unsynced_mend.clone();
@@ -263,38 +271,63 @@ impl SessionFile {
     }
 
     /// The same, and whether the file holds what memory holds, where its lines are the very lines of memory. Reads all of
-    /// it, so not for the owner thread.
+    /// them, so not for the owner thread.
     ///
     /// # Errors
     /// As [`check`](Self::check).
     pub fn check_text(&self, log: &Log) -> Result<(), FileError> {
         self.check_named()?;
-        let Some(header) = self.verbatim else { return Ok(()) };
+        if self.path.encoding() != Encoding::Plain {
+            return Ok(());
+        }
         let holds = |at, lines: &str| {
             let same = holds(self.file().as_ref(), at, lines.as_bytes());
             same.map_err(|error| FileError::Unsynced(error.into()))
         };
-        holds(0, self.header_line().unwrap_or_default())?;
-        let mut at = header;
-        for lines in log.lines(Offset::ZERO, self.written) {
+        if self.verbatim.is_some() {
+            holds(0, self.header_line().unwrap_or_default())?;
+        }
+        let bytes: usize = log.lines(self.ours, self.written).map(str::len).sum();
+        let mut at = self.len().saturating_sub(bytes as u64);
+        for lines in log.lines(self.ours, self.written) {
             holds(at, lines)?;
             at += lines.len() as u64;
         }
         Ok(())
     }
 
-    /// The last bytes of the log as memory has them; none where the file need not have the same.
+    /// Notes how the file must end: what the next sync is to find, and what a summary is good for.
+    fn remember_end(&mut self, log: &Log) {
+        let (size, end) = (self.len(), self.end_of(log));
+        let is_all = end.len() as u64 == size.min(TAIL as u64);
+        self.tail = is_all.then(|| (size, checksum(&end)));
+        self.end = (size, end);
+    }
+
+    /// The checksum of a summary's [tail](crate::disk::catalog::summary::tail_of) as memory has it, where memory has all of
+    /// it and the log has not grown since a look at it.
+    pub fn tail(&self) -> Option<u64> {
+        self.tail.filter(|(size, _)| *size == self.len()).map(|(_, tail)| tail)
+    }
+
+    /// The last bytes of the file as memory has them, as many as a summary's tail has; fewer, or none, where the file need
+    /// not have the same.
     fn end_of(&self, log: &Log) -> Vec<u8> {
-        const LENGTH: usize = 4 << 10;
         let mut count = 1;
-        while self.verbatim.is_some() {
-            let from = Offset::new(self.written.get().saturating_sub(count)).unwrap_or(Offset::ZERO);
+        while self.path.encoding() == Encoding::Plain {
+            let from = self.written.get().saturating_sub(count).max(self.ours.get());
+            let from = Offset::new(from).unwrap_or(self.ours);
             let mut end = Vec::new();
             for lines in log.lines(from, self.written) {
-                end.extend_from_slice(last(lines.as_bytes(), LENGTH));
+                end.extend_from_slice(last(lines.as_bytes(), TAIL));
             }
-            if from == Offset::ZERO || end.len() >= LENGTH {
-                return last(&end, LENGTH).to_vec();
+            if from == self.ours
+                && let (Some(_), Some(header)) = (self.verbatim, self.header_line())
+            {
+                end.splice(0..0, [header.as_bytes(), b"\n"].concat());
+            }
+            if from == self.ours || end.len() >= TAIL {
+                return last(&end, TAIL).to_vec();
             }
             count *= 2;
         }

@@ -108,3 +108,18 @@ fn copy(to: &dyn File, log: &dyn File, from: u64, len: u64) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_cuts_stays_short() {
+        let cuts: Vec<String> = (0..11).map(|n| format!("l.cut-{n}")).collect();
+        assert_eq!(told(&[]), None);
+        let one = "what was cut off the log is kept beside it in l.cut-0";
+        assert_eq!(told(&cuts[..1]).as_deref(), Some(one));
+        let many = told(&cuts).unwrap_or_default();
+        assert!(many.ends_with("l.cut-6, l.cut-7 and 3 more files"), "{many}");
+    }
+}

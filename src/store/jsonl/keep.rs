@@ -7,7 +7,7 @@ use super::failures::{detail, failed, lost, sync_failed, write_failed};
 use super::read::{find, locked, not_searched, odd_place};
 use super::storage::Shared;
 use crate::disk::catalog::find::is_taken;
-use crate::disk::catalog::summary::{Facts, write_summary};
+use crate::disk::catalog::summary::{Facts, tail_of, write_summary};
 use crate::disk::fs::{File, remedy};
 use crate::disk::live::publish::{Piece, PublishError};
 use crate::disk::live::session_file::{FileError, SessionFile};
@@ -243,6 +243,8 @@ pub(super) struct Summary {
     log: Arc<dyn File>,
     header_line: String,
     size: u64,
+    /// None where memory does not have all of it: then the file's.
+    tail: Option<u64>,
     facts: Facts,
 }
 
@@ -258,6 +260,7 @@ impl Summary {
             log: Arc::clone(file.file()),
             header_line: file.header_line()?.to_owned(),
             size: file.len(),
+            tail: file.tail(),
             facts: Facts { events, last_time, title, foreign, longest },
         })
     }
@@ -269,8 +272,11 @@ impl Summary {
 
     /// Leaves it. Losing it costs a reading.
     pub(super) fn leave(&self, shared: &Shared) {
-        let Self { path, log, header_line, size, facts } = self;
-        if let Err(error) = write_summary(shared.fs.as_ref(), path, log.as_ref(), header_line, *size, facts) {
+        let Self { path, log, header_line, size, tail, facts } = self;
+        let left = tail
+            .map_or_else(|| tail_of(log.as_ref(), *size), Ok)
+            .and_then(|tail| write_summary(shared.fs.as_ref(), path, header_line, *size, tail, facts));
+        if let Err(error) = left {
             tracing::debug!(%error, "no summary was left");
         }
     }
