@@ -11,18 +11,29 @@
 //! replay <- daemon, cli
 //! ```
 
+#[cfg(feature = "daemon")]
 pub mod acp;
+#[cfg(feature = "daemon")]
 pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "daemon")]
 pub mod daemon;
+#[cfg(feature = "daemon")]
 pub mod disk;
 pub mod json;
+#[cfg(feature = "daemon")]
 pub mod log;
 pub mod protocol;
+#[cfg(feature = "daemon")]
 pub mod replay;
+#[cfg(feature = "daemon")]
 pub mod server;
+#[cfg(feature = "daemon")]
 pub mod session;
+#[cfg(feature = "daemon")]
 pub mod stdio;
+#[cfg(feature = "daemon")]
 pub mod store;
+#[cfg(feature = "daemon")]
 pub mod view;

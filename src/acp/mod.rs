@@ -24,7 +24,6 @@ mod options;
 mod projector;
 mod split;
 mod tail;
-mod time;
 mod tools;
 mod unicode;
 mod update;

@@ -5,10 +5,9 @@ use super::content::Wrote;
 use super::fields::{inner, string};
 use super::projector::Projector;
 use super::split;
-use super::time::iso8601;
 use super::update::{AsBlock, At, Updates};
 use crate::json::{Json, JsonStr, MAX_SAFE_INTEGER, Type};
-use crate::log::{Event, Kind, LastActive, LastTitle, Log, Offset, Seq, title_in};
+use crate::log::{Event, Kind, LastActive, LastTitle, Log, Offset, Seq, iso8601, title_in};
 
 /// The latest of the things of which only the last one counts.
 #[derive(Debug, Default)]

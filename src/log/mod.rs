@@ -10,6 +10,7 @@ mod draft;
 mod event;
 mod header;
 mod header_line;
+mod iso8601;
 mod kind;
 mod listing;
 #[allow(clippy::module_inception)]
@@ -28,6 +29,7 @@ pub use draft::{Draft, EnvelopeError, Line, read_event};
 pub use event::Event;
 pub use header::{Header, HeaderError, HeaderMeta};
 pub use header_line::{HeaderLineError, HeaderLineFault, header_line, parse_header_line};
+pub use iso8601::iso8601;
 pub use kind::Kind;
 pub use listing::{ForeignTypes, LastActive, LastTitle, LongestEvent, active_at, active_until, title_in};
 pub use log::{Finder, Log, Range};

@@ -44,4 +44,4 @@ impl Notice {
 pub const UPDATE: &str = "session/update";
 
 /// The wire protocol of this package; raised with changes that a client must know of.
-pub(crate) const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 1;

@@ -9,7 +9,8 @@ use crate::json::quote;
 
 /// What kind of JSON value a fact is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FactKind {
+#[allow(missing_docs)]
+pub enum FactKind {
     Text,
     /// A seq, a count, a time: a safe integer from 0 on.
     Count,
@@ -44,12 +45,12 @@ macro_rules! codes {
             }
 
             /// What it means.
-            pub(crate) fn meaning(self) -> &'static str {
+            pub fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $doc,)* }.trim_start()
             }
 
             /// What `data` holds beside the name.
-            pub(crate) fn facts(self) -> &'static [(&'static str, FactKind)] {
+            pub fn facts(self) -> &'static [(&'static str, FactKind)] {
                 match self { $(Self::$name => &[$(($fact, FactKind::$kind)),*],)* }
             }
         }
@@ -163,7 +164,7 @@ impl WireError {
 
 impl WireError {
     /// The same, its message told of a part of the request.
-    pub(crate) fn of(self, part: &str) -> Self {
+    pub fn of(self, part: &str) -> Self {
         Self { message: format!("{part}: {}", self.message), ..self }
     }
 }

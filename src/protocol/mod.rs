@@ -3,20 +3,25 @@
 mod dialect;
 mod errors;
 pub mod initialize;
+#[cfg(feature = "daemon")]
+mod method;
+#[cfg(any(feature = "daemon", feature = "client"))]
 mod methods;
+#[cfg(feature = "daemon")]
 pub(crate) mod names;
 pub mod pairing;
 pub mod params;
 mod raw;
 pub mod results;
+#[cfg(feature = "daemon")]
 pub mod schema;
 pub mod shapes;
 
-pub(crate) use dialect::PROTOCOL;
-pub use dialect::{Dialect, Notice, UPDATE};
-pub(crate) use errors::FactKind;
-pub use errors::{Code, WireError};
+pub use dialect::{Dialect, Notice, PROTOCOL, UPDATE};
+pub use errors::{Code, FactKind, WireError};
+#[cfg(feature = "daemon")]
+pub use method::{Acp, AcpResult, METHODS, Method, Scope};
+#[cfg(any(feature = "daemon", feature = "client"))]
 pub(crate) use methods::methods;
-pub use methods::{Acp, AcpResult, METHODS, Method, Scope};
 pub use raw::RawJson;
 pub(crate) use raw::given;

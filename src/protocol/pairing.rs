@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::RawJson;
-use crate::view::{Repair, RepairKind};
 
 /// The messages of a request as the log has them (`as_is`), or as model providers take them (`repair`): behind each message
 /// with tool calls one result for each of them, no other results, no id twice, and no message without content.
@@ -46,8 +45,10 @@ pub struct RequestRepair {
     pub id: RawJson,
 }
 
-impl From<Repair> for RequestRepair {
-    fn from(repair: Repair) -> Self {
+#[cfg(feature = "daemon")]
+impl From<crate::view::Repair> for RequestRepair {
+    fn from(repair: crate::view::Repair) -> Self {
+        use crate::view::RepairKind;
         let kind = match repair.kind {
             RepairKind::MissingResult => RequestRepairKind::MissingResult,
             RepairKind::OrphanResult => RequestRepairKind::OrphanResult,

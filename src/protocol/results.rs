@@ -26,7 +26,7 @@ macro_rules! opened {
     (@of $name:ident { $($field:ident : $type:ty,)+ }) => {
         impl $name {
             /// *Opened* and what is said beyond it.
-            pub(crate) fn of(opened: Opened, $($field: $type),+) -> Self {
+            pub fn of(opened: Opened, $($field: $type),+) -> Self {
                 Self {
                     session_id: opened.session_id,
                     instance_id: opened.instance_id,

@@ -155,36 +155,3 @@ impl FromStr for IdSource {
         }
     }
 }
-
-/// A time as ISO 8601 in UTC with milliseconds; none outside the years 0 to 9999.
-pub fn iso8601(millis: i64) -> Option<String> {
-    let (days, rest) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
-    // Days to civil date in the proleptic Gregorian calendar, by 400-year eras that begin in March.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (seconds, millis) = (rest / 1_000, rest % 1_000);
-    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    (0..=9_999)
-        .contains(&year)
-        .then(|| format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::iso8601;
-
-    #[test]
-    fn times_are_iso8601() {
-        assert_eq!(iso8601(0).as_deref(), Some("1970-01-01T00:00:00.000Z"));
-        assert_eq!(iso8601(1_700_000_000_123).as_deref(), Some("2023-11-14T22:13:20.123Z"));
-        assert_eq!(iso8601(951_782_400_000).as_deref(), Some("2000-02-29T00:00:00.000Z"));
-        assert_eq!(iso8601(-1).as_deref(), Some("1969-12-31T23:59:59.999Z"));
-        assert_eq!(iso8601(1 << 52), None);
-    }
-}

@@ -26,7 +26,7 @@ mod too_large;
 mod trace;
 mod write_set;
 
-pub use ambient::{Clock, IdSource, iso8601};
+pub use ambient::{Clock, IdSource};
 pub use connection::DeclaredType;
 pub use envelope::{EnvelopeFault, Incoming, Request};
 pub use server::Server;

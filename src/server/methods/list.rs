@@ -9,13 +9,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 
 use crate::json::{Json, Type, quote};
-use crate::log::{Header, active_at, active_until};
+use crate::log::{Header, active_at, active_until, iso8601};
 use crate::protocol::Dialect;
 use crate::protocol::RawJson;
 use crate::protocol::WireError;
 use crate::protocol::params::ListParams;
 use crate::protocol::results::{Face, ListResult, LockedBy, SessionInfo, Status};
-use crate::server::ambient::iso8601;
 use crate::server::call::{Answer, CallError};
 use crate::server::service::{Service, bad_param};
 use crate::session::{Mended, Session};

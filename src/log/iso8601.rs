@@ -1,8 +1,8 @@
-//! Event times as ISO 8601 text.
+//! Times as ISO 8601 text.
 
 /// Milliseconds since the Unix epoch as `YYYY-MM-DDTHH:MM:SS.mmmZ`; none outside the years 0 to 9999,
 /// which that form cannot write.
-pub(super) fn iso8601(ms: i64) -> Option<String> {
+pub fn iso8601(ms: i64) -> Option<String> {
     const DAY: i64 = 86_400_000;
     let (days, in_day) = (ms.div_euclid(DAY), ms.rem_euclid(DAY));
     // Days to a civil date by 400-year eras that begin on 1 March (Howard Hinnant, `civil_from_days`).
@@ -32,6 +32,8 @@ mod tests {
         let text = |ms| iso8601(ms).unwrap_or_default();
         assert_eq!(text(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(text(-1), "1969-12-31T23:59:59.999Z");
+        assert_eq!(text(951_782_400_000), "2000-02-29T00:00:00.000Z");
+        assert_eq!(text(1_700_000_000_123), "2023-11-14T22:13:20.123Z");
         assert_eq!(text(1_709_251_199_999), "2024-02-29T23:59:59.999Z");
         assert_eq!(text(253_402_300_799_999), "9999-12-31T23:59:59.999Z");
         assert_eq!(text(253_402_300_800_000), "");
