@@ -113,17 +113,15 @@ impl Connection {
         let shows =
             |name| session.and_then(|all| all.get(name)).is_some_and(|value| value.kind() == Type::Object);
         (agreed.compaction, agreed.notices) = (shows("compaction"), shows("notices"));
-        let own = capabilities
-            .and_then(|all| all.at(&["_meta", "sessiond"]))
-            .filter(|own| own.kind() != Type::Null);
+        // What the dialect hangs on is not guessed: an array or a text there may have been meant for us.
+        let capabilities = object("clientCapabilities", capabilities)?;
+        let meta = object("clientCapabilities._meta", capabilities.and_then(|all| all.get("_meta")))?;
+        let own = object(OWN.trim_end_matches('.'), meta.and_then(|meta| meta.get("sessiond")))?;
         let Some(own) = own else {
             agreed.dialect = Dialect::Acp;
             agreed.wanted = [false; 4];
             return Ok((agreed, Vec::new()));
         };
-        if own.kind() != Type::Object {
-            return Err(invalid("an object"));
-        }
         let mut types = Vec::new();
         let mut asked = None;
         for (key, value) in own.members().filter(|(_, value)| value.kind() != Type::Null) {
@@ -152,15 +150,34 @@ impl Connection {
 /// What stands before the names of a client's wishes.
 const OWN: &str = "clientCapabilities._meta.sessiond.";
 
-/// A member that a native `initialize` does not know. An ACP client's are passed over: ACP may define more.
+/// A member that a native `initialize` does not know, or that is not of its type. An ACP client's are passed over: ACP may
+/// define more, and falls back to the default where an optional one is malformed (ACP 2).
 pub(super) fn unknown_greeting(method: &str, params: Json<'_>) -> Option<WireError> {
     let own = params.at(&["clientCapabilities", "_meta", "sessiond"]).filter(|_| method == "initialize")?;
     if own.kind() != Type::Object || own.get("dialect").is_some_and(|name| name.is_str("acp")) {
         return None;
     }
+    if let Err(error) = object("clientInfo", params.get("clientInfo")) {
+        return Some(error);
+    }
     let known = names::<InitializeParams>();
     let mut members = params.members().map(|(key, _)| key.lossy());
     members.find(|name| !known.contains(&&**name)).map(|name| unknown_param("", &name, known))
+}
+
+/// An object or an absence; anything else is refused by what it is.
+pub(super) fn object<'a>(field: &str, value: Option<Json<'a>>) -> Result<Option<Json<'a>>, WireError> {
+    let Some(value) = value else { return Ok(None) };
+    let what = match value.kind() {
+        Type::Null => return Ok(None),
+        Type::Object => return Ok(Some(value)),
+        Type::Array => "an array",
+        Type::String => "a string",
+        Type::Number => "a number",
+        Type::Bool => "a boolean",
+    };
+    let message = format!("{field} must be an object, not {what}; leave it out if there is nothing to say");
+    Err(bad_param(field, message))
 }
 
 /// Whether two spellings of a param say the same.

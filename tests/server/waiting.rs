@@ -212,6 +212,17 @@ fn initialize_waits_for_what_came_before_it_and_what_comes_behind_it_waits_too()
     assert!(bench.server.is_idle());
 }
 
+/// A member of ACP's that is malformed is as if absent (ACP 2).
+#[test]
+fn initialize_passes_over_what_an_acp_client_malforms() {
+    let mut bench = Bench::new();
+    let capabilities = json!({"fs": true, "session": ["compaction"], "_meta": null});
+    let hello = json!({"protocolVersion": 1, "clientInfo": ["me"], "clientCapabilities": capabilities});
+    bench.send(1, "initialize", hello);
+    let [answer] = lines(&mut bench).try_into().unwrap();
+    assert_eq!(answer["result"]["agentCapabilities"]["_meta"]["sessiond"]["dialect"], "acp", "{answer}");
+}
+
 #[test]
 fn what_waits_can_be_cancelled_by_its_id_in_any_spelling() {
     let mut bench = Bench::new();
