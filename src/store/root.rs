@@ -2,6 +2,7 @@
 //! with its path (PROTOCOL 8, exit code 3).
 
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
@@ -89,7 +90,9 @@ impl Root {
         let named = parents.map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
         let parent = named.into_iter().find(|dir| !is_absent(dir)).unwrap_or(Path::new("."));
         let takes = match parent.is_dir() {
-            true => allows(parent, Access::WRITE_OK | Access::EXEC_OK),
+            true => {
+                allows(parent, Access::WRITE_OK | Access::EXEC_OK).and_then(|()| takes_names(root, parent))
+            }
             false => Err(io::ErrorKind::NotADirectory.into()),
         };
         let not_made = |error| RootError::NotMade { root: root.to_owned(), parent: parent.to_owned(), error };
@@ -100,6 +103,26 @@ impl Root {
 /// Nothing has that name, nor a link.
 fn is_absent(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| find::is_absent(&error))
+}
+
+/// Whether a directory can take others, whatever its mode says of those who may.
+fn takes_names(root: &Path, parent: &Path) -> io::Result<()> {
+    if std::fs::metadata(parent)?.nlink() == 0 {
+        return Err(io::Error::other("it was removed"));
+    }
+    #[cfg(target_os = "linux")]
+    {
+        /// Of `/sys`, as statfs(2) has it.
+        const SYSFS_MAGIC: i64 = 0x6265_6572;
+        let kind = i64::from(rustix::fs::statfs(parent)?.f_type);
+        if kind == i64::from(rustix::fs::PROC_SUPER_MAGIC) || kind == SYSFS_MAGIC {
+            return Err(io::Error::other("it shows the state of the kernel and takes no files"));
+        }
+    }
+    match root.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::InvalidFilename => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn allows(dir: &Path, access: Access) -> io::Result<()> {

@@ -39,6 +39,18 @@ pub enum StoreChoiceError {
         /// Why.
         error: etcetera::HomeDirError,
     },
+    /// The path begins with what a shell would expand, and none has seen it.
+    #[error(
+        "{given_by}: \"jsonl:{dir}\" begins with {name:?}, which only a shell expands; write the whole path, jsonl:~/DIR for your own home directory, or jsonl:./{dir} for a directory of that name"
+    )]
+    NotExpanded {
+        /// `--store` or `SESSIOND_STORE`.
+        given_by: &'static str,
+        /// The first name in the path.
+        name: String,
+        /// The path.
+        dir: String,
+    },
     /// The user has no directories to fall back on.
     #[error("cannot find the user's state directory ({0}); give --store")]
     NoStateDirectory(#[from] etcetera::HomeDirError),
@@ -91,11 +103,16 @@ fn variable() -> Option<OsString> {
 }
 
 /// A directory as it was given. No shell has seen a `~` behind `jsonl:`, alone or before a slash: it is the home directory.
+/// Another's home (`~name`) and variables (`$HOME`) are refused: a directory would be made that is called so.
 fn directory(given_by: &'static str, dir: &str) -> Result<PathBuf, StoreChoiceError> {
     match dir.strip_prefix('~').map(|rest| (rest, rest.trim_start_matches('/'))) {
         Some((rest, below)) if rest.is_empty() || rest.len() > below.len() => {
             let home = etcetera::home_dir().map_err(|error| StoreChoiceError::NoHome { given_by, error })?;
             Ok(if below.is_empty() { home } else { home.join(below) })
+        }
+        _ if dir.starts_with(['~', '$']) => {
+            let name = dir.split('/').next().unwrap_or_default().to_owned();
+            Err(StoreChoiceError::NotExpanded { given_by, name, dir: dir.to_owned() })
         }
         _ => Ok(PathBuf::from(dir)),
     }

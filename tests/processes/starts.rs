@@ -36,9 +36,23 @@ fn a_store_of_no_use_is_told_at_the_start_with_its_path() {
             assert!(told.contains(place.to_str().unwrap()) && told.lines().count() == 1, "{told}");
         }
     }
+    // Nor can every directory that may be written take another.
+    let long = format!("{}/{}", dir.path().display(), "x".repeat(256));
+    let kernels: &[&str] = if cfg!(target_os = "linux") { &["/proc/nosuch/x", "/proc/x"] } else { &[] };
+    for place in kernels.iter().copied().chain([&*long]) {
+        let (code, told) = start(sessiond().args(["--store", &format!("jsonl:{place}")]));
+        assert_eq!(code, Some(3), "{told}");
+        assert!(told.contains(place) && told.contains("cannot be made"), "{told}");
+    }
+    let removed = dir.path().join("removed");
+    std::fs::create_dir(&removed).unwrap();
+    let script =
+        format!("rmdir {0} && exec {1} --store jsonl:x", removed.display(), env!("CARGO_BIN_EXE_sessiond"));
+    let (code, told) = start(Command::new("sh").args(["-c", &script]).current_dir(&removed));
+    assert_eq!(code, Some(3), "{told}");
     // What is not there yet is made with the first session; a home directory is written as in a shell.
     for (store, root) in
-        [("jsonl:~", "home"), ("jsonl:~/a/b", "home/a/b"), ("jsonl:a/~", "a/~"), ("jsonl:~x", "~x")]
+        [("jsonl:~", "home"), ("jsonl:~/a/b", "home/a/b"), ("jsonl:a/~", "a/~"), ("jsonl:./~x", "~x")]
     {
         let mut command = sessiond();
         let home = dir.path().join("home");
@@ -57,6 +71,10 @@ fn a_store_of_no_use_is_told_at_the_start_with_its_path() {
         ("memory", "write memory:"),
         ("jsonl:", "write jsonl:DIR"),
         ("sqlite:x", "write memory: or jsonl:DIR"),
+        ("jsonl:~nobody/x", "jsonl:./~nobody/x for a directory of that name"),
+        ("jsonl:~x", "jsonl:~/DIR for your own home directory"),
+        ("jsonl:$HOME/x", "jsonl:./$HOME/x for a directory of that name"),
+        ("jsonl:${HOME}", "which only a shell expands"),
     ] {
         let (code, told) = start(sessiond().args(["--store", text]));
         assert_eq!(code, Some(2), "{told}");
