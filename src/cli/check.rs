@@ -48,8 +48,10 @@ class, message}], moreProblems?, tornTail?: {offset, bytes, events}, missingNewl
 lockedBy?: {pid?, since?}, notes?}; {skipped, reason} for places that could not be looked into; and at the end {summary:
 {sessions, ok, repairable, …}}. Lines count from 1, the header; bytes from 0.
 
-Exit code: 0 when every session is ok, repairable or empty; 1 when something else was found; 2 usage; 3 when
-the store, or all that was asked for, could not be read: not there, or unreadable."
+A session whose parents lead back to itself loads, and is told as a problem of the class LINEAGE_LOOP.
+
+Exit code: 0 when every session is ok, repairable or empty, and none is its own ancestor; 1 when something else was
+found; 2 usage; 3 when the store, or all that was asked for, could not be read: not there, or unreadable."
 )]
 pub struct VerifyArgs {
     /// A store, a session's directory, a log or an id.
@@ -289,7 +291,7 @@ pub fn main_verify(
 fn tell(news: &News, json: bool, out: &mut dyn Write, summary: &mut Summary) -> io::Result<()> {
     match news {
         News::Session(report) => {
-            summary.count(report.status);
+            summary.count(&report);
             if json { report.write_json(out) } else { report.write_text(out) }
         }
         News::Skipped(Skipped { path, why: reason, may_hold }) => {

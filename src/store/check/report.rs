@@ -41,6 +41,9 @@ pub(crate) struct SessionReport {
     /// What is told and is not wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
+    /// It is its own ancestor.
+    #[serde(skip)]
+    pub(crate) is_looped: bool,
     /// `sessiond repair` can do something for it.
     #[serde(skip)]
     pub(crate) repair: bool,
@@ -90,6 +93,7 @@ impl SessionReport {
             stranded: 0,
             locked_by: None,
             notes: Vec::new(),
+            is_looped: false,
             repair: false,
         }
     }
@@ -147,6 +151,12 @@ impl SessionReport {
         self.repair = false;
     }
 
+    /// Adds that the parents lead back to the session. It loads, with a warning (PROTOCOL 9.11).
+    pub(crate) fn descends_from_itself(&mut self, message: String) {
+        self.problems.push(Finding::whole("LINEAGE_LOOP", message));
+        self.is_looped = true;
+    }
+
     /// The log could not be opened.
     pub(crate) fn unreadable(&mut self, error: &io::Error) {
         self.status = Status::Unreadable;
@@ -154,7 +164,7 @@ impl SessionReport {
     }
 
     fn says_something(&self) -> bool {
-        self.status != Status::Ok || !self.notes.is_empty()
+        self.status != Status::Ok || !self.problems.is_empty() || !self.notes.is_empty()
     }
 
     /// Writes the session's block, or nothing when all is well.
@@ -252,6 +262,9 @@ pub(crate) struct Summary {
     /// Those of them in which sessions may lie.
     #[serde(skip)]
     hidden: u64,
+    /// Sessions that are their own ancestors.
+    #[serde(skip)]
+    looped: u64,
 }
 
 #[derive(Serialize)]
@@ -260,7 +273,9 @@ struct LastLine<'s> {
 }
 
 impl Summary {
-    pub(crate) fn count(&mut self, status: Status) {
+    pub(crate) fn count(&mut self, report: &SessionReport) {
+        let status = report.status;
+        self.looped += u64::from(report.is_looped);
         self.sessions += u64::from(status != Status::Empty);
         *match status {
             Status::Ok => &mut self.ok,
@@ -280,10 +295,10 @@ impl Summary {
         self.hidden += u64::from(may_hold);
     }
 
-    /// Whether something was found that a load refuses, or would not mend without a loss.
+    /// Whether something was found that a load refuses, or would not mend without a loss, or a loop of parents.
     pub(crate) fn is_bad(&self) -> bool {
         let refused = self.corrupt + self.unsupported + self.superseded + self.limit + self.unreadable;
-        self.damaged + refused + self.skipped > 0
+        self.damaged + refused + self.skipped + self.looped > 0
     }
 
     /// Whether something is there and nothing of it could be read.

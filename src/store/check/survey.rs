@@ -1,6 +1,6 @@
 //! Every session of a store, of a directory, or one file: read and told, one after the other. Nothing is written.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,8 @@ use super::examine::{Status, examine};
 use super::progress::{Progress, Watched};
 use super::report::{Owner, SessionReport};
 use crate::disk::catalog::find::OddPlace;
-use crate::disk::catalog::list::{Artifact, Skipped, Walk, walk};
+use crate::disk::catalog::lineage::lineage_loops;
+use crate::disk::catalog::list::{Artifact, Skipped, Status as Found, Walk, walk};
 use crate::disk::fs::os::OsFs;
 use crate::disk::fs::{FileKind, FileSystem, read_full};
 use crate::disk::live::lock::Lock;
@@ -65,8 +66,9 @@ impl Surveyor<'_> {
         let found = walk(&fs)?;
         let known: HashSet<PathBuf> = found.artifacts.iter().filter_map(dir_of).collect();
         let count = found.artifacts.len();
+        let loops = loops_in(&found.artifacts);
         for (index, artifact) in found.artifacts.into_iter().enumerate() {
-            self.artifact(&fs, artifact, &format!("{} of {count}", index + 1))?;
+            self.artifact(&fs, artifact, &loops, &format!("{} of {count}", index + 1))?;
         }
         self.skipped(found.skipped)?;
         self.without_log(&fs, &known)
@@ -80,6 +82,7 @@ impl Surveyor<'_> {
         let fs = OsFs::new(root);
         self.progress.begin(format!("reading headers in {}", root.display()), 0);
         let Walk { artifacts: mut found, skipped } = walk(&fs)?;
+        let loops = loops_in(&found);
         found.retain(|artifact| artifact.id == id);
         if found.is_empty() && !skipped.iter().any(|skipped| skipped.may_hold) {
             return Err(io::ErrorKind::NotFound.into());
@@ -90,7 +93,7 @@ impl Surveyor<'_> {
         }
         let count = found.len();
         for (index, artifact) in found.into_iter().enumerate() {
-            self.artifact(&fs, artifact, &format!("{} of {count}", index + 1))?;
+            self.artifact(&fs, artifact, &loops, &format!("{} of {count}", index + 1))?;
         }
         Ok(())
     }
@@ -99,7 +102,13 @@ impl Surveyor<'_> {
         skipped.into_iter().try_for_each(|skipped| (self.tell)(News::Skipped(skipped)))
     }
 
-    fn artifact(&mut self, fs: &OsFs, artifact: Artifact, at: &str) -> io::Result<()> {
+    fn artifact(
+        &mut self,
+        fs: &OsFs,
+        artifact: Artifact,
+        loops: &HashMap<String, String>,
+        at: &str,
+    ) -> io::Result<()> {
         let path = artifact.path.display().to_string();
         let mut report = SessionReport::new(artifact.id.clone(), path, Status::Ok);
         if let Some(log) = &artifact.log {
@@ -110,6 +119,9 @@ impl Surveyor<'_> {
                 Ok(_) => {}
             }
             report.notes.extend(leftovers(fs, &log.session_dir()));
+        }
+        if let Some(looped) = parent_of(&artifact).and_then(|(id, _)| loops.get(id)) {
+            report.descends_from_itself(looped.clone());
         }
         if let Some(reason) = artifact.reason {
             report.walked(artifact.status, artifact.class, reason);
@@ -169,6 +181,10 @@ impl Surveyor<'_> {
             Ok(None) => {}
             Ok(Some(header)) => {
                 report.session = header.id.as_str().to_owned();
+                let own = header.parent_session.as_deref().map(|parent| (header.id.as_str(), parent));
+                for looped in lineage_loops(own).into_values() {
+                    report.descends_from_itself(looped);
+                }
                 let belongs = LogPath::new(header.cwd.as_deref(), header.id.as_str(), encoding);
                 let belongs = belongs.map(|path| path.log()).ok().filter(|log| !full.ends_with(log));
                 if let Some(belongs) = belongs {
@@ -207,6 +223,19 @@ impl Surveyor<'_> {
         }
         Ok(())
     }
+}
+
+/// A session that is where its header belongs, and the parent that it names.
+fn parent_of(artifact: &Artifact) -> Option<(&str, &str)> {
+    let header = artifact.header.as_ref()?;
+    let is_there = matches!(artifact.status, Found::Ok | Found::Superseded);
+    is_there.then_some((artifact.id.as_str(), header.parent_session.as_deref()?))
+}
+
+/// What is said of each session that is its own ancestor, by ids.
+fn loops_in(artifacts: &[Artifact]) -> HashMap<String, String> {
+    let loops = lineage_loops(artifacts.iter().filter_map(parent_of));
+    loops.into_iter().map(|(id, looped)| (id.to_owned(), looped)).collect()
 }
 
 fn holds_log(dir: &Path) -> bool {

@@ -64,6 +64,56 @@ fn a_directory_without_a_log_may_be_removed_only_if_nothing_in_it_may_be_a_sessi
     }
 }
 
+/// A session that is its own ancestor loads, and is told with the ids of those between (PROTOCOL 9.11).
+#[test]
+fn parents_that_lead_back_are_named() {
+    let child = |id: &str, parent: &str| {
+        let parent = format!("\"id\":\"{id}\",\"parentSession\":\"{parent}\",\"seedLength\":0");
+        sound(id).replacen(&format!("\"id\":\"{id}\""), &parent, 1)
+    };
+    let store = Store::with(sound("s").as_bytes());
+    let many: Vec<String> = (0..12).map(|n| format!("n{n}")).collect();
+    let parents = [("self", "self"), ("a", "b"), ("b", "a"), ("into", "a"), ("of-s", "s"), ("lost", "gone")];
+    let ring = many.iter().zip(many.iter().cycle().skip(1)).map(|(id, parent)| (&**id, &**parent));
+    for (id, parent) in parents.into_iter().chain(ring) {
+        store.put(&format!("--w--/{id}/session.jsonl"), child(id, parent).as_bytes());
+    }
+    let (code, told, summary) = store.verify();
+    assert_eq!((code, &summary["ok"]), (1, &json!(19)), "{told:?}");
+    let told_of = |told: &[Value], id: &str| {
+        let report = told.iter().find(|report| report["session"] == id).unwrap();
+        report["problems"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["message"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let of = |id: &str| -> Vec<String> { told_of(&told, id) };
+    assert_eq!(of("self"), ["the session names itself, \"self\", as its parent"]);
+    assert_eq!(of("a"), ["the session is its own ancestor: \"a\" descends from \"b\", and that from \"a\""]);
+    assert_eq!(of("b"), ["the session is its own ancestor: \"b\" descends from \"a\", and that from \"b\""]);
+    let ring = "\"n11\" descends from \"n0\", \"n1\", \"n2\", \"n3\", \"n4\", \"n5\", \"n6\", \"n7\" and 3 more, and that from \"n11\"";
+    assert_eq!(of("n11"), [format!("the session is its own ancestor: {ring}")]);
+    for id in ["into", "of-s", "lost", "s"] {
+        assert_eq!(of(id), [] as [String; 0], "{id}");
+    }
+    // One by itself, by its id or as a file.
+    for (which, problems) in [("a", 1), ("s", 0)] {
+        let output = run(&["verify", "--json", which, "--store", &store.spec()]);
+        let (code, told, _) = parse(&output);
+        let found: Vec<String> = told_of(&told, which);
+        assert_eq!((code, found.len()), (problems, problems as usize));
+    }
+    let log = store.dir.path().join("--w--/self/session.jsonl");
+    let (code, told, _) = parse(&run(&["verify", "--json", log.to_str().unwrap()]));
+    assert_eq!((code, told_of(&told, "self")), (1, of("self")));
+    // For a person, too; and the session loads.
+    let text = String::from_utf8(run(&["verify", "--store", &store.spec()]).stdout).unwrap();
+    assert!(text.contains("ok: a (--w--/a/session.jsonl)\n  the session is its own ancestor"), "{text}");
+    assert!(text.contains("[LINEAGE_LOOP]"), "{text}");
+}
+
 /// Where a name is that of a session and of a path here, it is said which of both was read.
 #[test]
 fn an_id_of_a_store_that_is_named_goes_before_a_path_of_that_name() {
