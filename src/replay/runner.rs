@@ -23,7 +23,7 @@ use super::books::Books;
 use super::child::{Came, Daemon, Failure};
 use super::flags::STORE;
 use super::plan::Group;
-use super::scratch::{Scratch, copy_tree};
+use super::scratch::{Scratch, copy_below};
 use super::transcript::{Item, Step, Transcript};
 
 /// Bytes of output that a daemon may give beside what the transcript has itself.
@@ -144,7 +144,7 @@ impl<'a> Stage<'a> {
             [Item::Step(step)] => match step {
                 Step::Copy(name) => {
                     let line = group.head.first().map_or(0, |index| index + 1);
-                    let copied = copy_tree(&directory.join(name), &self.store);
+                    let copied = copy_below(directory, Path::new(name), &self.store);
                     copied.map_err(|source| Obstacle::Copy { line, from: name.clone(), source })?;
                 }
                 Step::Fault { op, errno } => self.add_fault(op, errno)?,

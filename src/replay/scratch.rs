@@ -54,9 +54,20 @@ impl Drop for Scratch {
     }
 }
 
+/// Copies what is in a directory below `base` into another, as [`copy_tree`] does. No link on the way there may lead out of
+/// `base`: a transcript may come from anywhere, and reaches nothing but what came with it.
+pub(super) fn copy_below(base: &Path, name: &Path, into: &Path) -> io::Result<()> {
+    let base = if base.as_os_str().is_empty() { Path::new(".") } else { base };
+    let (base, from) = (base.canonicalize()?, base.join(name).canonicalize()?);
+    if !from.starts_with(&base) {
+        return Err(io::Error::other("a link leads out of the transcript's directory"));
+    }
+    copy_tree(&from, into)
+}
+
 /// Copies what is in one directory into another, over what is there, and follows no link. Links stay links, and may
 /// not lead out of the copy: what is copied later, or a daemon, might follow them.
-pub(super) fn copy_tree(from: &Path, into: &Path) -> io::Result<()> {
+fn copy_tree(from: &Path, into: &Path) -> io::Result<()> {
     let mut todo = vec![(from.to_owned(), into.to_owned(), 0)];
     let mut room = MAX_COPIED;
     while let Some((from, into, depth)) = todo.pop() {
@@ -129,6 +140,29 @@ mod tests {
         fs::remove_file(from.join("a/link")).unwrap();
         copy_tree(&from, &into).unwrap();
         assert_eq!(fs::read_to_string(into.join("a/b/f")).unwrap(), "newer");
+    }
+
+    #[test]
+    fn nothing_outside_is_copied() {
+        let (outside, base, into) =
+            (Scratch::create().unwrap(), Scratch::create().unwrap(), Scratch::create().unwrap());
+        fs::create_dir_all(base.store().join("fixture/deep")).unwrap();
+        fs::write(base.store().join("fixture/deep/f"), "x").unwrap();
+        fs::write(outside.store().join("secret"), "x").unwrap();
+        symlink(outside.store(), base.store().join("out")).unwrap();
+        symlink("..", base.store().join("up")).unwrap();
+        symlink("fixture", base.store().join("same")).unwrap();
+        fs::create_dir(outside.store().join("below")).unwrap();
+        for name in ["out", "out/below", "up", "up/store/../store/out"] {
+            let error = copy_below(&base.store(), Path::new(name), &into.store()).unwrap_err().to_string();
+            assert!(error.contains("leads out of the transcript's directory"), "{name}: {error}");
+        }
+        assert_eq!(fs::read_dir(into.store()).unwrap().count(), 0);
+        for name in ["fixture", "same", "./same", "up/store/fixture"] {
+            copy_below(&base.store(), Path::new(name), &into.store()).unwrap();
+            assert!(into.store().join("deep/f").is_file(), "{name}");
+            fs::remove_dir_all(into.store().join("deep")).unwrap();
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! spelling only: what can be written as text is written as text, everything else as base64. Hence
 //! `parse(print(t)) == t` and `print(parse(s)) == s`.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -47,7 +47,7 @@ pub(super) enum Item {
 /// Something done to the daemon or to its store, other than sending a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Copies a fixture directory, named relative to the transcript, into the store's root.
+    /// Copies a fixture, a directory below the transcript's own, into the store's root.
     Copy(String),
     /// Makes the next storage operation of that name fail.
     Fault {
@@ -108,9 +108,11 @@ pub enum Problem {
     /// A flag that names a file.
     #[error("a transcript names no files: leave `{0}` out (faults are `! fault OP ERRNO`)")]
     FileFlag(&'static str),
-    /// A fixture that is not named relative to the transcript.
-    #[error("`! copy` takes a directory named relative to the transcript, as in `! copy fixtures/store`")]
-    AbsoluteCopy,
+    /// A fixture that is not named by a way down from the transcript's directory.
+    #[error(
+        "`! copy` takes a directory below the transcript's own, as in `! copy fixtures/store`: {0:?} leads out of that"
+    )]
+    OutsideCopy(String),
     /// An operation that no daemon has.
     #[error("no operation of storage is called {0:?}; there are {ops}", ops = FAULT_OPS.join(", "))]
     UnknownOperation(String),
@@ -241,8 +243,9 @@ impl Step {
             "restart" => Self::Restart,
             _ => {
                 if let Some(directory) = text.strip_prefix("copy ").filter(|rest| rest.trim() == *rest) {
-                    if Path::new(directory).is_absolute() {
-                        return Err(Problem::AbsoluteCopy);
+                    let leads_down = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+                    if !Path::new(directory).components().all(leads_down) {
+                        return Err(Problem::OutsideCopy(directory.to_owned()));
                     }
                     return Ok(Self::Copy(directory.to_owned()));
                 }
@@ -348,7 +351,7 @@ mod tests {
             (b"# t\n! fault write\n", 2, "the steps are"),
             (b"# t\n! fault write enospc\n", 2, "ENOSPC"),
             (b"# t\n! fault nosuch EIO\n", 2, "no operation of storage is called \"nosuch\""),
-            (b"# t\n! copy /etc\n", 2, "relative"),
+            (b"# t\n! copy /etc\n", 2, "below the transcript's own"),
             (b"# t\n# args: --store jsonl:/srv\n", 2, "not \"jsonl:/srv\""),
             (b"# t\n\n# args: --record=x\n", 3, "leave `--record` out"),
             (b"# t\n> {}\n# args: --x\n", 3, "stands once"),

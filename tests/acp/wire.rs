@@ -38,10 +38,11 @@ fn compactions() -> Value {
 /// The project's own: a conversation of every kind of update, and the small logs of a store.
 #[test]
 fn a_replay_depends_on_the_log_alone() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let logs = ["old", "titled"].map(|id| fixtures.join(format!("store/sound/--w--/{id}/session.jsonl")));
-    let (loaded, updates) =
-        replayed(logs.into_iter().chain([fixtures.join("acp/conversation.jsonl")]).collect());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sound = root.join("transcripts/store/sound");
+    let logs = ["old", "titled"].map(|id| sound.join(format!("--w--/{id}/session.jsonl")));
+    let conversation = root.join("tests/fixtures/acp/conversation.jsonl");
+    let (loaded, updates) = replayed(logs.into_iter().chain([conversation]).collect());
     assert!(loaded == 6 && updates > 20, "{loaded} {updates}");
 }
 

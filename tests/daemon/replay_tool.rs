@@ -298,7 +298,10 @@ fn a_transcript_names_nothing_of_the_users() {
             "a transcript uses no store but that of its run",
         ),
         (format!("# args: --record {own}"), "a transcript names no files: leave `--record` out"),
-        (format!("! copy {own}"), "named relative to the transcript"),
+        (format!("! copy {own}"), "takes a directory below the transcript's own"),
+        ("! copy ../..".to_owned(), "\"../..\" leads out of that"),
+        ("! copy ..".to_owned(), "\"..\" leads out of that"),
+        ("! copy fixture/../../own".to_owned(), "\"fixture/../../own\" leads out of that"),
         ("! fault nosuch EIO".to_owned(), "no operation of storage is called \"nosuch\""),
         ("! fault write ENOSUCH".to_owned(), "no error is called \"ENOSUCH\""),
         ("! fault write EIO".to_owned(), "need a store directory"),
@@ -307,6 +310,10 @@ fn a_transcript_names_nothing_of_the_users() {
         assert!(failed && report.starts_with("t.txt: line 2: ") && report.contains(part), "{report}");
     }
     assert!(!fs::exists(case.directory.path().join("own")).unwrap());
+    // Nor by a link beside it.
+    std::os::unix::fs::symlink("/", case.directory.path().join("root")).unwrap();
+    let (report, failed) = case.report("# Title\n# args: --store jsonl:$STORE\n! copy root/etc\n");
+    assert!(failed && report.contains("a link leads out of the transcript's directory"), "{report}");
 }
 
 #[test]
