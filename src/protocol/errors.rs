@@ -99,7 +99,7 @@ codes! {
     /// Stored log that cannot be trusted.
     SessionCorrupt = -31021, "SESSION_CORRUPT" { "sessionId": Text, "rule": Text, "line": Count, "offset": Count };
     /// Another process owns it.
-    SessionLocked = -31022, "SESSION_LOCKED" { "sessionId": Text, "pid?": Count, "since?": Count, "host?": Text };
+    SessionLocked = -31022, "SESSION_LOCKED" { "sessionId": Text, "pid?": Count, "since?": Count, "host?": Text, "lost?": Flag };
     /// I/O error; retryable.
     StorageFailed = -31023, "STORAGE_FAILED" { "errno": Text, "committed": Flag, "unknown?": Flag, "reason?": Text };
     /// A limit; `data.limit` names it.

@@ -76,11 +76,20 @@ impl<T> From<&Refusal> for CallError<T> {
     }
 }
 
-/// A session that is not live where that is needed: the store is asked whether it is stored, and the refusal says so.
-pub(super) struct Absent(pub(super) Refusal);
+/// A session that is not live where that is needed.
+pub(super) enum Absent {
+    /// The store is asked whether it is stored, and the refusal says so.
+    Refused(Refusal),
+    /// Another daemon has taken it over.
+    Lost(StorageError),
+}
 
 impl<T> From<Absent> for CallError<T> {
-    fn from(Absent(refusal): Absent) -> Self {
+    fn from(absent: Absent) -> Self {
+        let refusal = match absent {
+            Absent::Refused(refusal) => refusal,
+            Absent::Lost(error) => return error.into(),
+        };
         let Refusal::NotFound(id) = &refusal else { return refusal.into() };
         let Ok(id) = SessionId::new(id) else { return not_live(id, false).into() };
         let wanted = id.clone();
@@ -146,7 +155,14 @@ impl Held {
     /// Stores a session that is not stored yet.
     pub(super) fn create(id: SessionId, publication: Publication) -> Self {
         let publication = Box::new(publication);
-        Self::new(|reply| Request::Create { id, publication, reply }, |_, _: Option<Seq>| Ok(()))
+        let session = id.clone();
+        Self::new(
+            |reply| Request::Create { id, publication, reply },
+            move |service, created| {
+                service.owns(&session, created);
+                Ok(())
+            },
+        )
     }
 
     /// Makes all that is written of a session durable.

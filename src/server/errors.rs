@@ -202,6 +202,15 @@ impl From<StorageError> for WireError {
                 let error = Self::new(Code::StorageFailed, message);
                 became(error.text("errno", code), Outcome::Committed)
             }
+            StorageError::LeaseLost { id, by } => {
+                let owner = by.as_ref().map_or_else(|| "another daemon".to_owned(), ToString::to_string);
+                let message = format!(
+                    "session {id} was taken over by {owner}; it is closed here, and what was not answered is not \
+                     stored; read it with session/inspect, or load it when its owner has closed it"
+                );
+                let error = Self::new(Code::SessionLocked, message).text("sessionId", id.as_str());
+                by.iter().fold(error, owned_by).fact("lost", true)
+            }
             StorageError::Locked { id, by } => {
                 let message =
                     format!("session {id} is open in another process; close it there, or inspect it here");

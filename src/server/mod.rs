@@ -24,6 +24,7 @@ mod service;
 mod splice;
 mod too_large;
 mod trace;
+mod turn;
 mod write_set;
 
 pub use ambient::{Clock, IdSource};

@@ -7,7 +7,7 @@
 //! No step looks at more than the names that it concerns: each name has its own queue, and a request is looked at
 //! again only when the queue of one of its names has moved.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Where a request stands: by order of arrival, and before 0 those that came back to the front.
 pub(super) type Place = i64;
@@ -51,6 +51,8 @@ pub(super) struct Order<T> {
     jobs: usize,
     /// How many of them work on a session; only those that some job works on.
     busy: HashMap<String, usize>,
+    /// Those of them that are busy with appends that are in flight.
+    in_flight: HashSet<String>,
     /// Who waits for a session; only those that somebody waits for.
     queues: HashMap<String, BTreeSet<Place>>,
     /// Those that wait for more than the sessions that they name.
@@ -64,7 +66,17 @@ pub(super) struct Order<T> {
 impl<T> Default for Order<T> {
     fn default() -> Self {
         let (waiting, busy, queues) = (BTreeMap::new(), HashMap::new(), HashMap::new());
-        Self { waiting, jobs: 0, busy, queues, wide: BTreeSet::new(), fresh: 0, moved: BTreeSet::new() }
+        let in_flight = HashSet::new();
+        Self {
+            waiting,
+            jobs: 0,
+            busy,
+            in_flight,
+            queues,
+            wide: BTreeSet::new(),
+            fresh: 0,
+            moved: BTreeSet::new(),
+        }
     }
 }
 
@@ -98,6 +110,33 @@ impl<T> Order<T> {
                 self.has_moved(name);
             }
         }
+    }
+
+    /// Appends of a session are in flight from now on: it is worked on, and others of its appends may pass.
+    pub(super) fn take_off(&mut self, name: &str) {
+        if self.in_flight.insert(name.to_owned()) {
+            self.begin(&[name.to_owned()]);
+        }
+    }
+
+    /// None are any more.
+    pub(super) fn land(&mut self, name: &str) {
+        if self.in_flight.remove(name) {
+            self.end(&[name.to_owned()]);
+        }
+    }
+
+    /// Whether appends of a session are in flight.
+    pub(super) fn is_in_flight(&self, name: &str) -> bool {
+        self.in_flight.contains(name)
+    }
+
+    /// Whether an append that has just come may pass: nothing is to be waited for but appends that are in flight.
+    pub(super) fn lets_append(&self, name: &str) -> bool {
+        let works = usize::from(self.in_flight.contains(name));
+        self.wide.is_empty()
+            && !self.queues.contains_key(name)
+            && self.busy.get(name).is_none_or(|busy| *busy == works)
     }
 
     /// Whoever is the first to wait for a session may be free.
@@ -215,8 +254,6 @@ impl<T> Order<T> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
-    use std::collections::HashSet;
-
     use proptest::prelude::*;
     use proptest::sample::Index;
 

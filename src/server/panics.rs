@@ -11,7 +11,7 @@ use super::envelope::Incoming;
 use super::pending::Waiting;
 use super::server::{Server, named_sessions};
 use super::service::Service;
-use super::write_set::{Fate, Settling, Touched, refuse_lines};
+use super::write_set::{Settling, Touched, WriteOutcome, refuse_lines};
 use crate::json::Scratch;
 use crate::log::SessionId;
 use crate::protocol::{Code, WireError};
@@ -109,8 +109,8 @@ impl Server {
     /// their logs hold what nobody is told of, its sessions are let go of.
     pub(super) fn telling_broke(&mut self, touched: &[Touched], settling: &Settling) {
         let Some(service) = self.service.as_mut() else { return };
-        let fates: Vec<Fate> = touched.iter().map(|_| Fate::Failed(bug())).collect();
-        if survives(|| settling.settle(&fates, &mut service.out)).is_none() {
+        let outcomes: Vec<WriteOutcome> = touched.iter().map(|_| WriteOutcome::Failed(bug())).collect();
+        if survives(|| settling.settle(&outcomes, &mut service.out)).is_none() {
             service.out.clear(); // better no answer than a false one
         }
         touched.iter().for_each(|touched| service.lose(&touched.id));
@@ -221,6 +221,7 @@ mod tests {
         };
         let context = &mut Context::at(1, &mut service.settings.ids);
         service.store.create(new, context).unwrap();
+        service.store.session_mut("s").unwrap().set_epoch(0);
         server
     }
 

@@ -45,6 +45,19 @@ pub(super) struct Lines {
     pub(super) durable: Vec<Range<usize>>,
 }
 
+impl Lines {
+    /// Gives its parts in order, and of each whether it is an answer that promises stable storage.
+    pub(super) fn split(&self, mut part: impl FnMut(&str, bool)) {
+        let mut at = 0;
+        for answer in &self.durable {
+            part(self.text.get(at..answer.start).unwrap_or(""), false);
+            part(self.text.get(answer.clone()).unwrap_or(""), true);
+            at = answer.end;
+        }
+        part(self.text.get(at..).unwrap_or(""), false);
+    }
+}
+
 impl From<String> for Lines {
     fn from(text: String) -> Self {
         Self { text, durable: Vec::new() }
@@ -153,6 +166,10 @@ struct Untold {
     durable: Vec<Seq>,
 }
 
+/// A session's answers that wait for its appends.
+#[derive(Debug, Default)]
+pub(super) struct Flight(VecDeque<(Offset, Lines)>);
+
 /// How much waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Waits {
@@ -176,6 +193,8 @@ pub(super) struct Queue {
     /// The requests that can be cancelled.
     ids: HashMap<RequestId, BTreeSet<Spot>>,
     untold: HashMap<SessionId, Untold>,
+    /// Answers that wait for appends in flight.
+    flights: HashMap<SessionId, Flight>,
     /// Durable watermarks that may be told.
     durable: VecDeque<(SessionId, Seq)>,
 }
@@ -183,7 +202,7 @@ pub(super) struct Queue {
 impl Queue {
     /// Whether anything waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.behind.is_empty()
+        self.jobs.is_empty() && self.behind.is_empty() && self.flights.is_empty()
     }
 
     /// Whether nothing waits for that session, nor a request for it behind another one.
@@ -197,6 +216,36 @@ impl Queue {
         self.behind.is_busy(names)
     }
 
+    /// Whether an append to a session may pass, as only others of its appends are in flight, if anything is.
+    pub(super) fn lets_append(&self, id: &str) -> bool {
+        self.behind.lets_append(id)
+    }
+
+    /// Whether appends of a session are in flight.
+    pub(super) fn is_in_flight(&self, id: &str) -> bool {
+        self.behind.is_in_flight(id)
+    }
+
+    /// Lets lines wait for a session's appends to be stored up to there.
+    pub(super) fn take_off(&mut self, id: &SessionId, through: Offset, lines: Lines) {
+        self.behind.take_off(id.as_str());
+        self.flights.entry(id.clone()).or_default().0.push_back((through, lines));
+    }
+
+    /// The lines that wait for no more than that, in order; with none for an end, all of them.
+    pub(super) fn land(&mut self, id: &SessionId, through: Option<Offset>) -> Vec<Lines> {
+        let Some(Flight(waiting)) = self.flights.get_mut(id) else { return Vec::new() };
+        let landed =
+            waiting.iter().take_while(|(needed, _)| through.is_none_or(|through| *needed <= through));
+        let landed = landed.count();
+        let lines = waiting.drain(..landed).map(|(_, lines)| lines).collect();
+        if waiting.is_empty() {
+            self.flights.remove(id);
+            self.behind.land(id.as_str());
+        }
+        lines
+    }
+
     /// Whether one that has waited must go on waiting.
     pub(super) fn is_held(&self, names: &[String]) -> bool {
         self.behind.is_held(names)
@@ -204,7 +253,7 @@ impl Queue {
 
     /// What waits, as a status tells it.
     pub(super) fn waits(&self) -> Waits {
-        let (jobs, requests) = (self.jobs.len() as u64, self.behind.len() as u64);
+        let (jobs, requests) = ((self.jobs.len() + self.flights.len()) as u64, self.behind.len() as u64);
         Waits { jobs, requests, bytes: self.bytes as u64 }
     }
 

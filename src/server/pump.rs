@@ -1,17 +1,18 @@
 //! What a server does between two lines: what the store says, turns to write, histories to stream, the end.
 
-use super::call::{Held, Settle};
+use super::call::Settle;
 use super::panics::survives;
 use super::pending::{Lines, Undo, Waiting};
 use super::server::{Origin, Server};
 use super::service::{Service, notify};
-use super::write_set::{Fate, Touched, refuse_lines};
+use super::turn::refuse_durable;
+use super::write_set::refuse_lines;
 use crate::json::quote;
 use crate::log::{Seq, SessionId};
 use crate::protocol::Notice;
-use crate::protocol::{Code, WireError};
+use crate::protocol::WireError;
 use crate::session::{Context, Session};
-use crate::store::storage::{Event, Released, Request, Rescued, Storage, Ticket, Written, promise};
+use crate::store::storage::{Connection, Event, Released, Request, Rescued, Ticket, promise};
 use crate::store::{Outcome, StorageError};
 
 /// So much output is made of requests that have waited before the caller is asked to take it.
@@ -83,7 +84,7 @@ impl Server {
     fn rescued_at_end(&mut self, session: Box<Session>, result: Result<Rescued, StorageError>) {
         let Some(service) = self.service.as_mut() else { return };
         match result {
-            Ok(Rescued::Renamed(id)) => service.storage.discard(&id),
+            Ok(Rescued::Renamed(id, _)) => service.storage.discard(&id),
             Ok(_) => service.storage.discard(session.id()),
             Err(StorageError::Exists { .. }) => {
                 let context = &mut Context::at(0, &mut service.settings.ids);
@@ -154,57 +155,6 @@ impl Server {
         !self.held && made < PORTION
     }
 
-    /// Hands what this turn has committed to the operating system, before any of it is told.
-    pub(super) fn write_turn(&mut self) {
-        let Some(service) = self.service.as_mut().filter(|service| !service.turn.is_empty()) else { return };
-        let (touched, settling) = service.turn.take();
-        let mut fates = Vec::with_capacity(touched.len());
-        for Touched { id, .. } in &touched {
-            fates.push(match service.store.session(id.as_str()) {
-                Ok(session) => write(service.storage.as_mut(), session),
-                Err(_) => Fate::Kept,
-            });
-        }
-        let Some(taken) = survives(|| settling.settle(&fates, &mut service.out)) else {
-            return self.telling_broke(&touched, &settling);
-        };
-        for (Touched { id, from }, fate) in touched.iter().zip(&fates) {
-            if let Fate::Failed(_) = fate
-                && survives(|| service.retract(id, *from)).is_none()
-            {
-                service.lose(id);
-            }
-        }
-        for (slot, fate) in fates.iter().enumerate() {
-            let (Fate::Waits, Some(Touched { id, from })) = (fate, touched.get(slot)) else { continue };
-            let lines = taken.waiting.get(slot);
-            let begun = survives(|| {
-                let Some(service) = self.service.as_mut() else { return };
-                let Some(publication) = service.publication(id, None) else { return };
-                let Held { request, settle, .. } = Held::create(id.clone(), publication);
-                let names = vec![id.as_str().to_owned()];
-                let (lines, undo) = (lines.cloned().unwrap_or_default(), Undo::Retract(id.clone(), *from));
-                self.start(Waiting::Hold { lines, names, settle, undo }, request);
-            });
-            if begun.is_none() {
-                self.beginning_broke(id, lines.map_or("", |lines| &lines.text));
-            }
-        }
-        for (slot, lines) in taken.durable.into_list() {
-            let Some(Touched { id, .. }) = touched.get(slot) else { continue };
-            // Later requests of the session need not wait: only this answer does.
-            let Held { request, settle, .. } = Held::sync(id.clone());
-            let (lines, names, undo) = (lines.into(), Vec::new(), Undo::Nothing);
-            let waiting = Waiting::Hold { lines, names, settle, undo };
-            if survives(|| self.start(waiting, request)).is_none() {
-                self.beginning_broke(id, "");
-            }
-        }
-        if let Some(service) = self.service.as_mut() {
-            service.turn.reuse(touched, settling);
-        }
-    }
-
     /// Tells the client how far storage has become durable, before the answers that promise it; of a
     /// session that it does not know yet, after the answer that makes it known.
     ///
@@ -227,6 +177,11 @@ impl Server {
 
     fn next_event(&mut self) -> Option<Event> {
         let service = self.service.as_mut()?;
+        if survives(|| service.storage.has_events()) == Some(false) {
+            return None;
+        }
+        self.write_turn(); // what an event takes back takes all behind it along
+        let service = self.service.as_mut()?;
         survives(|| service.storage.poll()).flatten()
     }
 
@@ -234,6 +189,18 @@ impl Server {
         match event {
             Event::Done(ticket) => self.done(ticket),
             Event::Durable { session, through } => self.queue.note_durable(session, through),
+            Event::Acknowledged { session, through } => self.acknowledged(&session, through),
+            Event::AppendFailed { session, from, error } => self.append_failed(&session, from, error),
+            Event::LeaseLost { session, by } => {
+                let error = StorageError::LeaseLost { id: session.clone(), by };
+                self.lease_lost(&session, error);
+            }
+            Event::Connection(Connection::Lost) => {
+                tracing::warn!("the connection to the store is lost; what needs it waits or fails");
+            }
+            Event::Connection(Connection::Restored) => {
+                tracing::warn!("the connection to the store is there again");
+            }
         }
     }
 
@@ -273,7 +240,7 @@ impl Server {
         match undo {
             // Only answers that promise stable storage are refused.
             Undo::Retract(..) if error.outcome() == Outcome::Committed => {
-                return let_out_committed(lines, &error.into(), &mut service.out);
+                return refuse_durable(lines, &error.into(), &mut service.out);
             }
             Undo::Nothing => {}
             Undo::Close(id) => {
@@ -283,42 +250,6 @@ impl Server {
             Undo::Retract(id, from) => service.retract(&id, from),
         }
         refuse_lines(&lines.text, &error.into(), &mut service.out);
-    }
-
-    /// Lets lines go that have waited for their file: what was committed comes before how far it is
-    /// durable, and that before the answers that promise it.
-    pub(super) fn let_out(&mut self, lines: &Lines) {
-        let split = lines.durable.first().map_or(lines.text.len(), |answer| answer.start);
-        if let Some(service) = self.service.as_mut() {
-            service.connection.fixed = true;
-        }
-        let (told, promised) = lines.text.split_at_checked(split).unwrap_or((&lines.text, ""));
-        if let Some(out) = self.output() {
-            out.push_str(told);
-        }
-        if promised.is_empty() {
-            return;
-        }
-        self.tell_durable();
-        if let Some(out) = self.output() {
-            out.push_str(promised);
-        }
-    }
-}
-
-/// Writes one session's events. A bug on the way is that session's alone: its appends are taken back.
-fn write(storage: &mut dyn Storage, session: &Session) -> Fate {
-    match survives(|| storage.write(session)) {
-        Some(Written::Done) => Fate::Kept,
-        Some(Written::Create) => Fate::Waits,
-        Some(Written::Failed(error)) => Fate::Failed(error.into()),
-        None => {
-            tracing::error!("writing a session's log met a bug; its appends were answered INTERNAL");
-            Fate::Failed(WireError::new(
-                Code::Internal,
-                "a bug in sessiond while it wrote the log; nothing was committed, report this",
-            ))
-        }
     }
 }
 
@@ -330,15 +261,4 @@ impl Service {
             notify(&mut self.out, self.connection.prefix, Notice::Durable.method(), &params);
         }
     }
-}
-
-/// Lets lines go of events that are committed though not durable.
-fn let_out_committed(lines: &Lines, error: &WireError, out: &mut String) {
-    let mut at = 0;
-    for answer in &lines.durable {
-        out.push_str(lines.text.get(at..answer.start).unwrap_or(""));
-        refuse_lines(lines.text.get(answer.clone()).unwrap_or(""), error, out);
-        at = answer.end;
-    }
-    out.push_str(lines.text.get(at..).unwrap_or(""));
 }

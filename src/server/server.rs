@@ -233,17 +233,19 @@ impl Server {
 
     fn request(&mut self, request: &Request<'_>, line: &str, from: Origin) {
         let Some(service) = self.service.as_mut() else { return };
-        let free = || self.queue.is_empty() || appended_to(request).is_some_and(|id| self.queue.is_free(id));
-        if self.direct
-            && from == Origin::Client
-            && is_direct(request)
-            && free()
-            && append_direct(service, request)
-        {
-            if is_append(request) {
-                self.append_reader.learn(line);
+        let busy = if self.queue.is_empty() { None } else { Some(appended_to(request)) };
+        let passes = || busy.is_none_or(|id| id.is_some_and(|id| self.queue.lets_append(id)));
+        if self.direct && from == Origin::Client && is_direct(request) && passes() {
+            let id = busy.flatten().filter(|id| self.queue.is_in_flight(id));
+            let flight = id.and_then(|id| service.behind_flight(id));
+            let done = append_direct(service, request);
+            service.end_flight(flight);
+            if done {
+                if is_append(request) {
+                    self.append_reader.learn(line);
+                }
+                return;
             }
-            return;
         }
         let params = match service.connection.native_params(request) {
             Ok(params) => params,
@@ -265,12 +267,20 @@ impl Server {
                 return;
             }
         }
+        let id = names.first().filter(|id| is_direct(request) && self.queue.is_in_flight(id));
+        let flight = id.zip(self.service.as_mut()).and_then(|(id, service)| service.behind_flight(id));
         self.call(request, params, names);
+        if let Some(service) = self.service.as_mut() {
+            service.end_flight(flight);
+        }
     }
 
-    /// Puts a request behind the sessions that it names if they are busy.
+    /// Puts a request behind the sessions that it names if they are busy. Appends pass others that are in flight.
     fn must_wait(&mut self, from: Origin, request: &Request<'_>, line: &str, names: &[String]) -> bool {
         let put = match from {
+            Origin::Client if is_direct(request) && names.iter().all(|id| self.queue.lets_append(id)) => {
+                return false;
+            }
             Origin::Client if self.queue.is_busy(names) => Queue::push_behind,
             Origin::Behind if self.queue.is_held(names) => Queue::push_ahead,
             _ => return false,

@@ -22,7 +22,8 @@ use crate::protocol::{Code, WireError};
 use crate::protocol::{Dialect, Notice};
 use crate::session::{Context, Limits, Mended, Session, Store, Validation};
 use crate::store::CanonicalPath;
-use crate::store::storage::{Request, Storage, StoredSummary};
+use crate::store::StorageError;
+use crate::store::storage::{Created, Request, Storage, StoredSummary};
 
 /// Bounds of the wire (PROTOCOL 6).
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +83,8 @@ pub(super) struct Service {
     pub(super) call: Call,
     /// [`crate::store::StoreInfo::durable`] of the storage: committed events are written before they are announced.
     pub(super) durable_store: bool,
+    /// [`crate::store::StoreInfo::shared`] of it.
+    pub(super) shared_store: bool,
     /// Lines that are ready for the client, each with its end.
     pub(super) out: String,
     /// Where the beginning of a long line may go before its end is made.
@@ -92,6 +95,8 @@ pub(super) struct Service {
     pub(super) followers: Followers,
     /// What of this turn is not yet handed to the operating system.
     pub(super) turn: Turn,
+    /// Sessions that another daemon has taken over, until they are live again, with the error that says so.
+    pub(super) lost: HashMap<String, StorageError>,
     /// The time of this turn's appends, once one has looked at the system's clock.
     time: Option<i64>,
 }
@@ -102,6 +107,7 @@ impl Service {
         Self {
             store: Store::new(settings.limits),
             durable_store: storage.info().durable,
+            shared_store: storage.info().shared,
             storage,
             connection: Connection::default(),
             settings,
@@ -111,6 +117,7 @@ impl Service {
             unread: None,
             followers: Followers::default(),
             turn: Turn::default(),
+            lost: HashMap::new(),
             time: None,
         }
     }
@@ -200,6 +207,27 @@ impl Service {
         }
     }
 
+    /// A live session is stored, and this daemon owns it.
+    pub(super) fn owns(&mut self, id: &SessionId, created: Created) {
+        if let Ok(session) = self.store.session_mut(id.as_str()) {
+            session.set_epoch(created.epoch);
+        }
+    }
+
+    /// Appends to a session are in flight: what is said of it from here on stands or falls with this slot, from there on
+    /// in the output.
+    pub(super) fn behind_flight(&mut self, id: &str) -> Option<(usize, usize)> {
+        let session = self.store.session(id).ok()?;
+        Some((self.turn.touch(session.id(), session.next_seq()), self.out.len()))
+    }
+
+    /// What was said since then waits with its slot.
+    pub(super) fn end_flight(&mut self, flight: Option<(usize, usize)>) {
+        if let Some((slot, start)) = flight {
+            self.turn.cover(slot, start, self.out.len());
+        }
+    }
+
     /// *Opened* of a live session.
     pub(super) fn opened(&self, session: &Session) -> Opened {
         Opened {
@@ -223,6 +251,7 @@ impl Service {
 
     /// Says after the response that a session became live.
     pub(super) fn created(&mut self, opened: &Opened) {
+        self.lost.remove(&opened.session_id);
         if self.connection.wants(Notice::Created) {
             let params = serde_json::to_string(opened).unwrap_or_default();
             notify(&mut self.call.after, self.connection.prefix, Notice::Created.method(), &params);

@@ -13,6 +13,7 @@ use super::response::write_error;
 use crate::json::Json;
 use crate::log::{Offset, SessionId};
 use crate::protocol::WireError;
+use crate::store::StorageError;
 
 /// A stored session with unwritten events.
 #[derive(Debug)]
@@ -46,13 +47,19 @@ const FEW: usize = 8;
 
 /// What became of a touched session.
 #[derive(Debug)]
-pub(super) enum Fate {
+pub(super) enum WriteOutcome {
     /// Written: its lines go out.
     Kept,
     /// Not written: its answers become this error.
     Failed(WireError),
-    /// Not yet: its lines wait.
-    Waits,
+    /// Not written, as the session is owned no longer.
+    Lost(StorageError),
+    /// It is to be stored for the first time: its lines wait for that.
+    Unstored,
+    /// On its way, up to there: its lines wait.
+    Queued(Offset),
+    /// Written up to there, while lines of earlier appends still wait: its own go out behind them.
+    Landed(Offset),
 }
 
 /// Lines taken out of the output, by slot.
@@ -141,6 +148,14 @@ impl Turn {
         }
     }
 
+    /// What was said from `start` to `end` and is not covered yet stands or falls with that slot, too.
+    pub(super) fn cover(&mut self, slot: usize, start: usize, end: usize) {
+        let covered = self.entries.last().map_or(start, |last| last.end.max(start));
+        if covered < end {
+            self.answered(slot, covered, end, false);
+        }
+    }
+
     /// Forgets what a request that met a bug has said: the output from `mark` on.
     pub(super) fn cut(&mut self, mark: usize) {
         self.entries.retain(|entry| entry.start < mark);
@@ -177,14 +192,15 @@ pub(super) struct Settling(Vec<Entry>);
 
 impl Settling {
     /// Whether every line may stay where it is.
-    fn is_plain(&self, fates: &[Fate]) -> bool {
-        fates.iter().all(|fate| matches!(fate, Fate::Kept)) && !self.0.iter().any(|entry| entry.durable)
+    fn is_plain(&self, outcomes: &[WriteOutcome]) -> bool {
+        outcomes.iter().all(|fate| matches!(fate, WriteOutcome::Kept))
+            && !self.0.iter().any(|entry| entry.durable)
     }
 
-    /// Takes out of `out` what its session's fate does not let stay. Should that meet a bug, `out` is as it was.
-    pub(super) fn settle(&self, fates: &[Fate], out: &mut String) -> TakenOut {
+    /// Takes out of `out` what what became of its session does not let stay. Should that meet a bug, `out` is as it was.
+    pub(super) fn settle(&self, outcomes: &[WriteOutcome], out: &mut String) -> TakenOut {
         let mut taken = TakenOut::default();
-        if self.is_plain(fates) {
+        if self.is_plain(outcomes) {
             return taken;
         }
         let (before, mut kept) = (out.as_str(), String::with_capacity(out.len()));
@@ -192,9 +208,10 @@ impl Settling {
         for entry in &self.0 {
             kept.push_str(before.get(at..entry.start).unwrap_or(""));
             let lines = before.get(entry.start..entry.end).unwrap_or("");
-            match fates.get(entry.slot) {
-                Some(Fate::Failed(error)) => refuse_lines(lines, error, &mut kept),
-                Some(Fate::Waits) => {
+            match outcomes.get(entry.slot) {
+                Some(WriteOutcome::Failed(error)) => refuse_lines(lines, error, &mut kept),
+                Some(WriteOutcome::Lost(error)) => refuse_lines(lines, &error.clone().into(), &mut kept),
+                Some(WriteOutcome::Unstored | WriteOutcome::Queued(_) | WriteOutcome::Landed(_)) => {
                     let Some(waiting) = taken.waiting.of(entry.slot) else { continue };
                     let start = waiting.text.len();
                     waiting.text.push_str(lines);

@@ -21,5 +21,5 @@ pub use history::{Admission, History, Limits, Validation, Vocabulary};
 pub use recency::{Recency, Standing};
 pub use refusal::Refusal;
 pub use seed::{Seed, SeedMeta};
-pub use session::{Context, Ids, InstanceId, Mended, Opened, Session, Snapshot};
+pub use session::{Context, Ids, InstanceId, Mended, Opened, Outgoing, Session, Snapshot};
 pub use store::{Append, Fork, Interrupt, Interrupted, New, Restore, RolledBack, SnapshotOf, Store};

@@ -88,7 +88,26 @@ pub struct Session {
     invariants: Validation,
     ephemeral: bool,
     mended: Option<Mended>,
+    epoch: Option<u64>,
     pub(super) history: History,
+}
+
+/// A live session's log on its way to where it is kept: to be read, and shared.
+#[derive(Debug)]
+pub struct Outgoing<'s>(&'s mut History);
+
+impl Outgoing<'_> {
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        self.0.log()
+    }
+
+    /// A log that shares the events so far, for another thread.
+    #[must_use]
+    pub fn share(&mut self) -> Log {
+        self.0.share_log()
+    }
 }
 
 /// What a session begins its life with.
@@ -130,7 +149,19 @@ impl Session {
             invariants = Validation::Note; // what the log holds is not rejected
         }
         let id_text = quote(header.id.as_str()).into();
-        Self { header, id_text, instance, inherited, first_live, invariants, ephemeral, mended, history }
+        let epoch = None;
+        Self {
+            header,
+            id_text,
+            instance,
+            inherited,
+            first_live,
+            invariants,
+            ephemeral,
+            mended,
+            epoch,
+            history,
+        }
     }
 
     /// Its id.
@@ -196,6 +227,21 @@ impl Session {
     /// Whether it is never stored.
     pub fn is_ephemeral(&self) -> bool {
         self.ephemeral
+    }
+
+    /// Which ownership of what is stored of it this is, as its store counts them; none before it is stored.
+    pub fn epoch(&self) -> Option<u64> {
+        self.epoch
+    }
+
+    /// Its store owns it for this daemon from now on.
+    pub fn set_epoch(&mut self, epoch: u64) {
+        self.epoch = Some(epoch);
+    }
+
+    /// Its id, and its log on its way to where it is kept.
+    pub fn outgoing(&mut self) -> (&SessionId, Outgoing<'_>) {
+        (&self.header.id, Outgoing(&mut self.history))
     }
 
     /// What its load had to mend.

@@ -37,6 +37,13 @@ pub enum StorageError {
         /// What to do before it is tried again, where that is known.
         remedy: Option<&'static str>,
     },
+    /// This daemon owned the session, and does no longer.
+    LeaseLost {
+        /// The session.
+        id: SessionId,
+        /// Its owner now, where that is known.
+        by: Option<DaemonId>,
+    },
     /// Another process owns the session.
     Locked {
         /// The session.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::log::SessionId;
+
 /// A store, as `initialize` and the methods need to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreInfo {
@@ -14,6 +16,16 @@ pub struct StoreInfo {
     /// Daemons on other hosts use it, too: what it holds may change behind this one, and whoever makes a session
     /// must own it before anybody is told of it.
     pub shared: bool,
+}
+
+/// The ownership of a stored session, under which this daemon appends to it. Where a kernel lock is the owner, as on
+/// `jsonl:`, the epoch is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease<'s> {
+    /// The session.
+    pub session: &'s SessionId,
+    /// Counts its owners: who appends under an old one is refused.
+    pub epoch: u64,
 }
 
 /// One life of a daemon, as an owner of sessions is told to others.

@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use super::StorageError;
 use super::storage::Status;
 use super::storage::{
-    Event, Inspected, ListFacts, ListPage, Listed, Loaded, Released, Request, Rescued, Storage, StoreInfo,
-    StoredInfo, StoredSummary, Ticket,
+    Created, Event, Inspected, ListFacts, ListPage, Listed, Loaded, Released, Request, Rescued, Storage,
+    StoreInfo, StoredInfo, StoredSummary, Ticket,
 };
 use crate::log::{Header, Offset, SessionId, active_at, active_until};
 use crate::session::{History, Mended, Recency, Rules, Standing};
@@ -49,7 +49,13 @@ impl MemoryStorage {
         })?;
         self.resting.remove(kept.standing(), &id);
         let mended = (closers > 0).then_some(Mended { closers, cut_bytes: 0, cut_events: 0, is_loss: false });
-        Ok(Box::new(Loaded { header: kept.header.clone(), inherited: kept.inherited, history, mended }))
+        Ok(Box::new(Loaded {
+            header: kept.header.clone(),
+            inherited: kept.inherited,
+            history,
+            mended,
+            epoch: 0,
+        }))
     }
 
     fn inspect(&mut self, id: SessionId) -> Result<Box<Inspected>, StorageError> {
@@ -121,7 +127,8 @@ impl Storage for MemoryStorage {
                 place.look_up();
                 reply.keep(Ok(place));
             }
-            Request::Create { reply, .. } | Request::Sync { reply, .. } => reply.keep(Ok(None)),
+            Request::Create { reply, .. } => reply.keep(Ok(Created { epoch: 0, durable: None })),
+            Request::Sync { reply, .. } => reply.keep(Ok(None)),
             Request::Release { session, reply } => {
                 let (header, inherited, history) = session.into_parts();
                 let (id, kept) = (header.id.clone(), Kept { header, inherited, history });

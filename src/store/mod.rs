@@ -19,7 +19,7 @@ mod url;
 mod working_directory;
 
 pub use error::{Detail, Loss, Outcome, StorageError};
-pub use info::{DaemonId, StoreInfo};
+pub use info::{DaemonId, Lease, StoreInfo};
 pub use jsonl::{JsonlOptions, JsonlStorage};
 pub use memory::MemoryStorage;
 pub use root::{Root, RootError};

@@ -60,8 +60,9 @@ pub enum Request {
     },
     /// Which of the directories that were asked for are that place.
     LookUp { place: Box<SamePlace>, reply: Promise<Box<SamePlace>> },
-    /// Stores a session that has events before its first write, or at its first write; the last durable event.
-    Create { id: SessionId, publication: Box<Publication>, reply: Promise<Option<Seq>> },
+    /// Stores a session for the first time, with the events that it has; this daemon owns it from then on. Of one that
+    /// was created all the same when that had failed: stores what is missing.
+    Create { id: SessionId, publication: Box<Publication>, reply: Promise<Created> },
     /// Makes everything written durable; the last durable event. With facts of all that is written: leaves them beside
     /// the log for cheap lists, once it is durable.
     Sync { id: SessionId, facts: Option<Box<ListFacts>>, reply: Promise<Option<Seq>> },
@@ -143,6 +144,15 @@ impl From<&mut Session> for Publication {
     }
 }
 
+/// A session that is stored for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// Of this ownership.
+    pub epoch: u64,
+    /// The last durable event.
+    pub durable: Option<Seq>,
+}
+
 /// How a session was given up.
 #[derive(Debug)]
 pub enum Released {
@@ -164,8 +174,8 @@ pub enum Rescued {
     Sound,
     /// Anew, under its own id.
     Anew,
-    /// Anew, under the other id.
-    Renamed(SessionId),
+    /// Anew, under the other id, in an ownership of that epoch.
+    Renamed(SessionId, u64),
 }
 
 /// What is known of a stored session at a glance.
@@ -190,6 +200,8 @@ pub struct Loaded {
     pub history: History,
     /// What had to be mended, if anything had.
     pub mended: Option<Mended>,
+    /// Of this ownership.
+    pub epoch: u64,
 }
 
 /// The end of a log, from its first record on that is damaged or torn.

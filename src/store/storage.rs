@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::log::{ForeignTypes, Header, Offset, Seq, SessionId, active_at};
-use crate::session::{History, Session};
+use crate::session::{History, Outgoing};
 
 use super::SamePlace;
 pub use super::request::{
-    Inspected, LoadRules, Loaded, Promise, Publication, Released, Reply, Request, Rescued, StoredSummary,
-    TornTail, promise,
+    Created, Inspected, LoadRules, Loaded, Promise, Publication, Released, Reply, Request, Rescued,
+    StoredSummary, TornTail, promise,
 };
-pub use super::{DaemonId, Detail, Loss, Outcome, StorageError, StoreInfo};
+pub use super::{DaemonId, Detail, Lease, Loss, Outcome, StorageError, StoreInfo};
 pub use crate::disk::catalog::list::Status;
 
 /// Names one request; given by the caller, never 0.
@@ -21,10 +21,26 @@ pub type Ticket = u64;
 pub type Wake = std::sync::Arc<dyn Fn() + Send + Sync>;
 
 /// What a store has to say.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Event {
     /// A request is done: its [`Reply`] can be taken.
     Done(Ticket),
+    /// Queued events of a session are stored: all before that offset.
+    Acknowledged {
+        /// The session.
+        session: SessionId,
+        /// Where what is stored ends.
+        through: Offset,
+    },
+    /// Queued events of a session were not stored, from that offset on.
+    AppendFailed {
+        /// The session.
+        session: SessionId,
+        /// Where what was not stored begins.
+        from: Offset,
+        /// Why, and what became of them.
+        error: StorageError,
+    },
     /// More of a session is on stable storage: all up to that event.
     Durable {
         /// The session.
@@ -32,9 +48,43 @@ pub enum Event {
         /// Its last durable event.
         through: Seq,
     },
+    /// This daemon owns a session no longer: nothing of it that is queued will be stored.
+    LeaseLost {
+        /// The session.
+        session: SessionId,
+        /// Its owner now, where that is known.
+        by: Option<DaemonId>,
+    },
+    /// The way to the store was lost, or is there again.
+    Connection(Connection),
 }
 
-/// Where sessions are kept when they are not live.
+/// The way to a store that is remote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// Nothing comes through. Requests and appends wait, or fail with what became of them.
+    Lost,
+    /// It is there again.
+    Restored,
+}
+
+/// What became of an append.
+#[derive(Debug)]
+pub enum Append {
+    /// Everything before its end is stored.
+    Written,
+    /// It is on its way: [`Event::Acknowledged`], [`Event::AppendFailed`] or [`Event::LeaseLost`] says what became of it.
+    Queued,
+    /// Nothing of it was kept.
+    Refused(StorageError),
+}
+
+/// An engine: where sessions are kept when they are not live, and, if it is durable, what live ones have appended.
+///
+/// The laws, which one test holds every engine to (`tests/store/engine_laws.rs`; `docs/storage-engines.md` tells them at length):
+/// no method waits; every request that was started is done once; of a session, appends are acknowledged in order,
+/// each once; what follows a failed one fails with it, until the failure was polled; a release, a flush or a delete
+/// takes effect behind the appends before it.
 pub trait Storage {
     /// What it is.
     fn info(&self) -> StoreInfo;
@@ -54,10 +104,11 @@ pub trait Storage {
         true
     }
 
-    /// Hands the unwritten events of a live session to the operating system.
-    fn write(&mut self, session: &Session) -> Written {
-        let _ = session;
-        Written::Done
+    /// Stores the events `from..to` of a live session, and whatever a load has added to its log before them. With no such
+    /// events: what a load left to be mended is mended. An engine that needs no waiting writes them at once.
+    fn append(&mut self, lease: Lease<'_>, log: &mut Outgoing<'_>, from: Offset, to: Offset) -> Append {
+        let _ = (lease, log, from, to);
+        Append::Written
     }
 
     /// Gives up a session that was opened and did not become live, or whose log and memory may differ.
@@ -81,17 +132,6 @@ pub trait Storage {
         let _ = id;
         Vec::new()
     }
-}
-
-/// What became of a write.
-#[derive(Debug)]
-pub enum Written {
-    /// The operating system has it.
-    Done,
-    /// The session's file is to be created or mended first: the answers wait for that.
-    Create,
-    /// Nothing of it was kept.
-    Failed(StorageError),
 }
 
 /// The row behind which a page of a list begins.

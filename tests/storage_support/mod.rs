@@ -1,10 +1,10 @@
 //! A store in memory that a test can step into: a double says only where it differs.
 #![allow(dead_code, unreachable_pub)]
 
-use sessiond::log::{Seq, SessionId};
-use sessiond::session::Session;
+use sessiond::log::{Offset, Seq, SessionId};
+use sessiond::session::Outgoing;
 use sessiond::store::MemoryStorage;
-use sessiond::store::storage::{Event, Request, Storage, StoreInfo, Ticket, Written};
+use sessiond::store::storage::{Append, Event, Lease, Request, Storage, StoreInfo, Ticket};
 
 /// Where a double differs from the store in memory.
 pub trait Differs {
@@ -20,8 +20,15 @@ pub trait Differs {
         inner.poll()
     }
 
-    fn write(&mut self, inner: &mut MemoryStorage, session: &Session) -> Written {
-        inner.write(session)
+    fn append(
+        &mut self,
+        inner: &mut MemoryStorage,
+        lease: Lease<'_>,
+        log: &mut Outgoing<'_>,
+        from: Offset,
+        to: Offset,
+    ) -> Append {
+        inner.append(lease, log, from, to)
     }
 
     fn has_events(&mut self, inner: &mut MemoryStorage) -> bool {
@@ -58,8 +65,8 @@ impl<D: Differs> Storage for Double<D> {
         self.differs.poll(&mut self.inner)
     }
 
-    fn write(&mut self, session: &Session) -> Written {
-        self.differs.write(&mut self.inner, session)
+    fn append(&mut self, lease: Lease<'_>, log: &mut Outgoing<'_>, from: Offset, to: Offset) -> Append {
+        self.differs.append(&mut self.inner, lease, log, from, to)
     }
 
     fn has_events(&mut self) -> bool {

@@ -1,16 +1,16 @@
 //! Many sessions whose requests wait for a slow store, all at once: what each of them costs must not follow how many
 //! others wait or are live.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use sessiond::log::{Seq, SessionId};
+use sessiond::log::{Offset, Seq, SessionId};
 use sessiond::server::{Server, Settings};
-use sessiond::session::{Limits, Session};
+use sessiond::session::{Limits, Outgoing};
 use sessiond::store::MemoryStorage;
-use sessiond::store::storage::{Event, Request, Storage, StoreInfo, Ticket, Written};
+use sessiond::store::storage::{Append, Event, Lease, Request, Storage, StoreInfo, Ticket};
 
 use super::Meter;
 use crate::storage_support::{Differs, Double};
@@ -20,7 +20,6 @@ use crate::storage_support::{Differs, Double};
 struct Slow {
     waiting: VecDeque<(Ticket, Request)>,
     open: Arc<AtomicUsize>,
-    published: HashSet<SessionId>,
     events: VecDeque<Event>,
     length: Arc<Mutex<BTreeMap<SessionId, Seq>>>,
 }
@@ -41,8 +40,9 @@ impl Differs for Slow {
             self.open.fetch_sub(1, Ordering::Relaxed);
             let durable = match &request {
                 Request::Create { id, publication, .. } => {
-                    self.published.insert(id.clone());
-                    publication.log.len().last().map(|through| (id, through))
+                    let through = publication.log.len().last();
+                    self.length.lock().unwrap().extend(through.map(|through| (id.clone(), through)));
+                    through.map(|through| (id, through))
                 }
                 Request::Sync { id, .. } => {
                     let length = self.length.lock().unwrap();
@@ -57,11 +57,18 @@ impl Differs for Slow {
         self.events.pop_front().or_else(|| inner.poll())
     }
 
-    fn write(&mut self, _: &mut MemoryStorage, session: &Session) -> Written {
-        if let Some(seq) = session.next_seq().last() {
-            self.length.lock().unwrap().insert(session.id().clone(), seq);
+    fn append(
+        &mut self,
+        _: &mut MemoryStorage,
+        lease: Lease<'_>,
+        _: &mut Outgoing<'_>,
+        _: Offset,
+        to: Offset,
+    ) -> Append {
+        if let Some(seq) = to.last() {
+            self.length.lock().unwrap().insert(lease.session.clone(), seq);
         }
-        if self.published.contains(session.id()) { Written::Done } else { Written::Create }
+        Append::Written
     }
 
     fn has_events(&mut self, inner: &mut MemoryStorage) -> bool {

@@ -427,7 +427,10 @@ impl Service {
 
     /// A session and instance that are live; looked at before the clock, which moves once for each append.
     pub(super) fn check_live(&self, id: &str, instance: Option<&str>) -> Result<&session::Session, Absent> {
-        self.store.instance(id, instance).map_err(Absent)
+        self.store.instance(id, instance).map_err(|refusal| match self.lost.get(id) {
+            Some(error) => Absent::Lost(error.clone()),
+            None => Absent::Refused(refusal),
+        })
     }
 
     /// `durable: true` needs stable storage.

@@ -10,7 +10,7 @@ use crate::server::service::{Service, header_result};
 use crate::server::splice::Place;
 use crate::session::{Refusal, Session};
 use crate::store::StorageError;
-use crate::store::storage::{Inspected, ListFacts, LoadRules, Publication, Released, Request, Written};
+use crate::store::storage::{Append, Inspected, Lease, ListFacts, LoadRules, Publication, Released, Request};
 
 use super::append::seq_number;
 
@@ -35,21 +35,32 @@ impl Service {
         summary: Option<ListFacts>,
         then: impl FnOnce(&mut Self, Result<Option<Seq>, StorageError>) -> Answer<T> + Send + 'static,
     ) -> Answer<T> {
-        let session = self.store.session(id.as_str())?;
-        let has_events = session.next_seq() > Offset::ZERO;
-        let summary = summary.map(Box::new);
-        match self.storage.write(session) {
-            Written::Failed(error) => then(self, Err(error)),
-            // Its file is to be mended first; that makes it durable, too.
-            Written::Create if has_events => {
-                let publication = Publication { summary, ..self.store.session_mut(id.as_str())?.into() };
-                let publication = Box::new(publication);
-                Err(CallError::need(|reply| Request::Create { id, publication, reply }, then))
+        let session = self.store.session_mut(id.as_str())?;
+        let (end, summary) = (session.next_seq(), summary.map(Box::new));
+        match session.epoch() {
+            None if end > Offset::ZERO => {
+                let publication = Box::new(Publication { summary, ..session.into() });
+                let session = id.clone();
+                let create = |reply| Request::Create { id: session, publication, reply };
+                return Err(CallError::need(create, move |service, created| {
+                    let durable = created.map(|created| {
+                        service.owns(&id, created);
+                        created.durable
+                    });
+                    then(service, durable)
+                }));
             }
-            Written::Create | Written::Done => {
-                Err(CallError::need(|reply| Request::Sync { id, facts: summary, reply }, then))
+            None => {}
+            Some(epoch) => {
+                let (session, mut log) = session.outgoing();
+                // What its load left to be mended is mended, and the flush waits for that.
+                let append = self.storage.append(Lease { session, epoch }, &mut log, end, end);
+                if let Append::Refused(error) = append {
+                    return then(self, Err(error));
+                }
             }
         }
+        Err(CallError::need(|reply| Request::Sync { id, facts: summary, reply }, then))
     }
 
     /// A session that cannot be made durable stays live, so that closing it again promises what it says: only its

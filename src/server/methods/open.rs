@@ -174,7 +174,7 @@ impl Service {
 
     /// Makes a session live that was loaded.
     fn restore(&mut self, loaded: Loaded, invariants: Option<InvariantsMode>) -> Result<Opened, Refusal> {
-        let id = loaded.header.id.clone();
+        let (id, epoch) = (loaded.header.id.clone(), loaded.epoch);
         let restore = Restore {
             header: loaded.header,
             inherited: loaded.inherited,
@@ -185,6 +185,7 @@ impl Service {
         let context = &mut Context::at(0, &mut self.settings.ids);
         match self.store.restore(restore, context) {
             Ok(id) => {
+                self.store.session_mut(id.as_str())?.set_epoch(epoch);
                 let opened = self.opened(self.store.session(id.as_str())?);
                 self.created(&opened);
                 Ok(opened)
@@ -234,10 +235,11 @@ impl Service {
         })
     }
 
-    /// A session that begins with events has its file before it is answered for.
+    /// A session that begins with events is stored before it is answered for; in a shared store any is.
     fn publish_if(&mut self, seeded: bool, id: &SessionId, parent: Option<SessionId>) {
         let stored = self.store.session(id.as_str()).is_ok_and(|session| !session.is_ephemeral());
-        if let (true, true, Some(publication)) = (seeded, stored, self.publication(id, parent)) {
+        let is_made = seeded || self.shared_store;
+        if let (true, true, Some(publication)) = (is_made, stored, self.publication(id, parent)) {
             let held = Held::create(id.clone(), publication);
             self.call.next = AfterCall::Hold(Held { undo: Some(id.clone()), ..held });
         }

@@ -40,7 +40,7 @@ impl Service {
         let rescue = |reply| Request::Rescue { publication, other, reply };
         Err(CallError::need(rescue, move |service, rescued| match rescued {
             Ok(Rescued::Sound | Rescued::Anew) => Ok(service.opened(service.store.session(id.as_str())?)),
-            Ok(Rescued::Renamed(other)) => service.rename(&id, other),
+            Ok(Rescued::Renamed(other, epoch)) => service.rename(&id, other, epoch),
             // Its own, or a counted one.
             Err(StorageError::Exists { .. }) if mints => {
                 let context = &mut Context::at(0, &mut service.settings.ids);
@@ -52,7 +52,7 @@ impl Service {
     }
 
     /// A live session goes on under another id, under which it is stored: its old life ends, and a new one begins.
-    fn rename(&mut self, id: &SessionId, other: SessionId) -> Answer<Opened> {
+    fn rename(&mut self, id: &SessionId, other: SessionId, epoch: u64) -> Answer<Opened> {
         let session = self.end(id.as_str())?;
         let invariants = session.invariants();
         let (header, inherited, history) = session.into_parts();
@@ -60,6 +60,7 @@ impl Service {
             Restore { header: Header { id: other, ..header }, inherited, history, invariants, mended: None };
         let context = &mut Context::at(0, &mut self.settings.ids);
         let id = self.store.restore(restore, context)?;
+        self.store.session_mut(id.as_str())?.set_epoch(epoch);
         let opened = self.opened(self.store.session(id.as_str())?);
         self.created(&opened);
         Ok(opened)

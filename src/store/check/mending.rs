@@ -81,6 +81,7 @@ impl RepairError {
             | StorageError::Unsupported { reason, .. }
             | StorageError::Limit { reason, .. } => Self::Mend(reason),
             StorageError::Lost { .. }
+            | StorageError::LeaseLost { .. }
             | StorageError::Exists { .. }
             | StorageError::Overtaken { .. }
             | StorageError::Bug => Self::Mend("the log was changed meanwhile: try again".to_owned()),

@@ -1,7 +1,7 @@
 //! Group commit: what was written of a session becomes durable together, and who waits for it is told.
 
 use super::failures::sync_failed;
-use super::live::PendingClose;
+use super::live::{Live, PendingClose};
 use super::storage::{JsonlStorage, Message};
 use crate::disk::live::write::{SyncDone, SyncJob};
 use crate::log::SessionId;
@@ -78,13 +78,28 @@ impl JsonlStorage {
         if !open.waiters.is_empty() {
             return self.sync(id); // whoever waits is answered before the file goes
         }
-        match open.pending.take() {
-            Some(PendingClose::Release(ticket, session, reply)) => self.release(ticket, session, reply),
-            Some(PendingClose::Delete(ticket, reply)) => self.delete(ticket, id.clone(), reply),
-            Some(PendingClose::Rescue(ticket, publication, other, reply)) => {
+        if let Some(close) = open.pending.take() {
+            self.close_at_last(id, close);
+        }
+    }
+
+    /// Does what has waited for a file's work to end.
+    pub(super) fn close_at_last(&mut self, id: &SessionId, close: PendingClose) {
+        match close {
+            PendingClose::Release(ticket, session, reply) => self.release(ticket, session, reply),
+            PendingClose::Delete(ticket, reply) => self.delete(ticket, id.clone(), reply),
+            PendingClose::Rescue(ticket, publication, other, reply) => {
                 self.rescue(ticket, publication, other, reply);
             }
-            None => {}
+        }
+    }
+
+    /// Where what closes a file waits while that is syncing or being mended.
+    pub(super) fn waits_to_close(&mut self, id: &SessionId) -> Option<&mut Option<PendingClose>> {
+        match self.live.get_mut(id)? {
+            Live::Open(open) if open.file.is_syncing() => Some(&mut open.pending),
+            Live::Mending(behind) => Some(&mut behind.close),
+            _ => None,
         }
     }
 }

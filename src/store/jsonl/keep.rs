@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::failures::{detail, failed, lost, sync_failed, write_failed};
-use super::read::{find, locked, not_searched, odd_place};
+use super::read::{EPOCH, find, locked, not_searched, odd_place};
 use super::storage::Shared;
 use crate::disk::catalog::find::is_taken;
 use crate::disk::catalog::summary::{Facts, tail_of, write_summary};
@@ -16,34 +16,39 @@ use crate::disk::maintenance::delete::{DeleteError, delete as delete_stored, del
 use crate::disk::paths::{Encoding, LogPath};
 use crate::log::{Header, Log, Offset, Seq, SessionId, header_line};
 use crate::session::Session;
-use crate::store::storage::{ListFacts, Publication, Rescued, StoredSummary};
+use crate::store::storage::{Created, ListFacts, Publication, Rescued, StoredSummary};
 use crate::store::{Loss, Outcome, StorageError};
 
-type Kept = Result<Option<Seq>, StorageError>;
-
-/// Makes a session's file, or mends the one it has; gives the file and what is durable.
+/// Makes a session's file, or writes to the one it has; gives the file and what is durable.
 pub(super) fn publish(
     shared: &Shared,
     file: Option<SessionFile>,
     publication: &Publication,
     parent: Option<(Arc<dyn File>, Range<u64>)>,
-) -> (Option<SessionFile>, Kept) {
-    if let Some(mut file) = file {
-        let result = file.mend_and_write(&publication.log);
-        let durable = file.durable().last();
-        if let (Ok(()), Some(facts)) = (&result, publication.summary.as_deref()) {
+) -> (Option<SessionFile>, Result<Created, StorageError>) {
+    let created = |durable| Created { epoch: EPOCH, durable };
+    if let Some(file) = file {
+        let (file, result) = mend(file, &publication.log);
+        if let (Ok(_), Some(facts)) = (&result, publication.summary.as_deref()) {
             leave_summary(shared, &file, facts.clone());
         }
-        return (Some(file), result.map(|()| durable).map_err(|error| write_failed(&error)));
+        return (Some(file), result.map(created));
     }
     match publish_new(shared, publication, parent) {
         // A name that is in doubt gets another chance; without it the file is there all the same.
         Ok(mut file) => {
             let durable = file.sync_all().map(Offset::last).map_err(|error| sync_failed(&error));
-            (Some(file), durable)
+            (Some(file), durable.map(created))
         }
         Err(error) => (None, Err(error)),
     }
+}
+
+/// Mends a file and writes what it lacks of a log, durably; gives it back, and its last durable event.
+pub(super) fn mend(mut file: SessionFile, log: &Log) -> (SessionFile, Result<Option<Seq>, StorageError>) {
+    let result = file.mend_and_write(log).map_err(|error| write_failed(&error));
+    let durable = file.durable().last();
+    (file, result.map(|()| durable))
 }
 
 fn publish_new(
@@ -137,7 +142,7 @@ pub(super) fn rescue(
         Err(error) => return (file, Err(error)),
     };
     let settled = made.sync_all().map_err(|error| sync_failed(&error));
-    if let (Err(error), Rescued::Renamed(_)) = (&settled, &how) {
+    if let (Err(error), Rescued::Renamed(..)) = (&settled, &how) {
         return (file, Err(error.clone())); // as of a fork: what is stored of it can be loaded
     }
     let at = made.path().log();
@@ -166,7 +171,7 @@ fn store_anew(
         return Err(StorageError::Exists { id, summary: StoredSummary::default() });
     };
     publication.header.id = other.clone();
-    Ok((publish_new(shared, publication, None)?, Rescued::Renamed(other.clone())))
+    Ok((publish_new(shared, publication, None)?, Rescued::Renamed(other.clone(), EPOCH)))
 }
 
 /// Makes a session that is no longer live durable, leaves its summary and gives up its lock.

@@ -3,6 +3,7 @@
 //! The owner thread only appends to open files. Everything that waits (publishing, mending, syncing,
 //! reading, listing, deleting) runs on other threads, which send a message and wake the owner.
 
+mod append;
 mod failures;
 mod group_commit;
 mod heap;

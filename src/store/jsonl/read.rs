@@ -29,6 +29,9 @@ use crate::store::storage::TornTail;
 use crate::store::storage::{Inspected, ListFacts, ListPage, Listed, Loaded, StoredInfo, StoredSummary};
 use crate::store::{DaemonId, Detail, Outcome, StorageError};
 
+/// The lock that is held is the ownership: no two count.
+pub(super) const EPOCH: u64 = 0;
+
 /// What lists have read of logs that have no summary.
 pub(super) struct Seen(Mutex<Catalogue>);
 
@@ -255,6 +258,7 @@ pub(super) fn load(
         inherited: scan.inherited,
         history,
         mended: (closers > 0 || cut_bytes > 0).then_some(mended),
+        epoch: EPOCH,
     };
     let mend = mend(&scan, history.log());
     let lineage = lineage_loop(shared.fs.as_ref(), &scan.header);

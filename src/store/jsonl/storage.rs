@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::append::Mended;
 use super::failures::write_failed;
 use super::heap;
 use super::keep::Summary;
@@ -22,12 +23,12 @@ use crate::disk::live::publish::Publisher;
 use crate::disk::live::session_file::{FileError, SessionFile};
 use crate::disk::live::write::SyncDone;
 use crate::disk::read::reader::ReadLimits;
-use crate::log::{Seq, SessionId};
-use crate::session::Session;
+use crate::log::{Offset, Seq, SessionId};
+use crate::session::{Outgoing, Session};
 use crate::store::StorageError;
 use crate::store::storage::{
-    DaemonId, Event, ListFacts, LoadRules, Loaded, Promise, Publication, Released, Request, Rescued, Storage,
-    StoreInfo, Ticket, Wake, Written,
+    Append, Created, DaemonId, Event, Lease, ListFacts, LoadRules, Loaded, Promise, Publication, Released,
+    Request, Rescued, Storage, StoreInfo, Ticket, Wake,
 };
 
 /// How a store on disk works.
@@ -85,6 +86,8 @@ pub(super) enum Message {
     Synced(SessionId, SyncDone),
     /// The file of a live session was looked at, and stored anew if need be; how, if it did not fail.
     Rescued(Ticket, SessionId, Option<Box<SessionFile>>, Option<Rescued>),
+    /// A file was mended.
+    Mended(Box<Mended>),
     /// Group commit: the window of a session is over.
     Window(SessionId),
 }
@@ -94,7 +97,7 @@ pub struct JsonlStorage {
     shared: Arc<Shared>,
     root: String,
     pub(super) window: Duration,
-    live: HashMap<SessionId, Live>,
+    pub(super) live: HashMap<SessionId, Live>,
     pub(super) runtime: Handle,
     pub(super) wake: Wake,
     pub(super) sender: Sender<Message>,
@@ -176,16 +179,12 @@ impl JsonlStorage {
         });
     }
 
-    /// Takes a file that is here away to another thread.
-    fn take(&mut self, id: &SessionId) -> Option<Box<Open>> {
-        let live = self.live.get_mut(id)?;
-        match std::mem::replace(live, Live::Busy) {
+    /// Takes an open file away to another thread; that much is known of it meanwhile.
+    pub(super) fn take(&mut self, id: &SessionId, meanwhile: Live) -> Option<Box<Open>> {
+        let live = self.live.get_mut(id).filter(|live| matches!(live, Live::Open(_)))?;
+        match std::mem::replace(live, meanwhile) {
             Live::Open(open) => Some(open),
-            Live::Busy => None,
-            Live::Poisoned => {
-                *live = Live::Poisoned;
-                None
-            }
+            _ => None,
         }
     }
 
@@ -219,6 +218,7 @@ impl JsonlStorage {
                 self.done(ticket);
             }
             Message::Synced(id, done) => self.synced(&id, done),
+            Message::Mended(mended) => self.mended(*mended),
             Message::Rescued(ticket, id, file, how) => {
                 let live = file.map_or(Live::Poisoned, |file| {
                     if how == Some(Rescued::Anew) {
@@ -227,7 +227,7 @@ impl JsonlStorage {
                     Live::Open(Open::new(*file))
                 });
                 self.live.remove(&id);
-                self.live.insert(if let Some(Rescued::Renamed(other)) = how { other } else { id }, live);
+                self.live.insert(if let Some(Rescued::Renamed(other, _)) = how { other } else { id }, live);
                 self.done(ticket);
             }
             Message::Window(id) => {
@@ -247,11 +247,11 @@ impl JsonlStorage {
 
     /// Removes a session, live here or not.
     pub(super) fn delete(&mut self, ticket: Ticket, id: SessionId, reply: Promise<()>) {
-        if let Some(open) = self.open(&id).filter(|open| open.file.is_syncing()) {
-            open.pending = Some(PendingClose::Delete(ticket, reply));
+        if let Some(waits) = self.waits_to_close(&id) {
+            *waits = Some(PendingClose::Delete(ticket, reply));
             return;
         }
-        let open = self.take(&id);
+        let open = self.take(&id, Live::Busy);
         let poisoned = open.is_some() || self.is_poisoned(&id); // should it not be deleted, it is live and has no file
         let broken = match poisoned {
             true => Message::Poisoned(ticket, id.clone()),
@@ -275,22 +275,18 @@ impl JsonlStorage {
     /// A session is no longer live: its file is made durable and closed.
     pub(super) fn release(&mut self, ticket: Ticket, session: Box<Session>, reply: Promise<Released>) {
         let id = session.id().clone();
-        match self.open(&id) {
-            None => {
-                reply.keep(Ok(match self.live.remove(&id) {
-                    // Nobody knows what of it is durable.
-                    Some(Live::Poisoned) => Released::Short { session, error: StorageError::Bug },
-                    _ => Released::Whole, // it never had an event
-                }));
-                return self.done(ticket);
-            }
-            Some(open) if open.file.is_syncing() => {
-                open.pending = Some(PendingClose::Release(ticket, session, reply));
-                return;
-            }
-            Some(_) => {}
+        if let Some(waits) = self.waits_to_close(&id) {
+            *waits = Some(PendingClose::Release(ticket, session, reply));
+            return;
         }
-        let Some(open) = self.take(&id) else { return };
+        let Some(open) = self.take(&id, Live::Busy) else {
+            reply.keep(Ok(match self.live.remove(&id) {
+                // Nobody knows what of it is durable.
+                Some(Live::Poisoned) => Released::Short { session, error: StorageError::Bug },
+                _ => Released::Whole, // it never had an event
+            }));
+            return self.done(ticket);
+        };
         let back = move || Message::Back(ticket, id, None, false);
         self.away(back.clone()(), move |shared| {
             reply.keep(Ok(match keep::close(shared, open.file, &session) {
@@ -317,11 +313,11 @@ impl JsonlStorage {
         reply: Promise<Rescued>,
     ) {
         let id = publication.header.id.clone();
-        if let Some(open) = self.open(&id).filter(|open| open.file.is_syncing()) {
-            open.pending = Some(PendingClose::Rescue(ticket, publication, other, reply));
+        if let Some(waits) = self.waits_to_close(&id) {
+            *waits = Some(PendingClose::Rescue(ticket, publication, other, reply));
             return;
         }
-        let open = self.take(&id);
+        let open = self.take(&id, Live::Busy);
         if open.is_none() && !self.live.contains_key(&id) && publication.log.is_empty() {
             reply.keep(Ok(Rescued::Sound)); // nothing is stored of it yet
             return self.done(ticket);
@@ -353,9 +349,13 @@ impl JsonlStorage {
         ticket: Ticket,
         id: SessionId,
         publication: Box<Publication>,
-        reply: Promise<Option<Seq>>,
+        reply: Promise<Created>,
     ) {
-        let open = self.take(&id);
+        if self.is_poisoned(&id) {
+            reply.keep(Err(StorageError::Bug));
+            return self.done(ticket);
+        }
+        let open = self.take(&id, Live::Busy);
         let parent = publication.parent.as_ref().and_then(|parent| {
             let parent = self.open(parent)?;
             parent.file.prefix(&publication.log, publication.inherited)
@@ -369,7 +369,7 @@ impl JsonlStorage {
         });
     }
 
-    fn flush(
+    pub(super) fn flush(
         &mut self,
         ticket: Ticket,
         id: &SessionId,
@@ -387,6 +387,7 @@ impl JsonlStorage {
                 open.waiters.push((ticket, reply));
                 return self.sync(id);
             }
+            Some(Live::Mending(behind)) => return behind.flushes.push((ticket, facts, reply)),
             Some(Live::Busy) | None => Ok(None),
         };
         reply.keep(answer);
@@ -425,36 +426,22 @@ impl Storage for JsonlStorage {
 
     fn poll(&mut self) -> Option<Event> {
         self.listen();
-        self.events.pop_front()
+        self.next_event()
     }
 
     fn discard(&mut self, id: &SessionId) {
         self.live.remove(id);
     }
 
-    fn write(&mut self, session: &Session) -> Written {
-        let id = session.id();
-        if self.is_poisoned(id) {
-            return Written::Failed(StorageError::Bug);
-        }
-        let Some(open) = self.open(id).filter(|open| !open.file.needs_mending()) else {
-            return Written::Create;
-        };
-        match open.file.write(session.history().log()) {
-            Ok(()) => {
-                let id = id.clone();
-                self.sync_later(&id);
-                Written::Done
-            }
-            Err(error) => Written::Failed(write_failed(&error)),
-        }
+    fn append(&mut self, lease: Lease<'_>, log: &mut Outgoing<'_>, from: Offset, _: Offset) -> Append {
+        self.append_to(lease, log, from)
     }
 
     fn check(&self, id: &SessionId) -> Result<(), StorageError> {
         match self.live.get(id) {
             Some(Live::Open(open)) => open.file.check().map_err(|error| write_failed(&error)),
             Some(Live::Poisoned) => Err(StorageError::Bug),
-            Some(Live::Busy) | None => Ok(()), // whoever names it waits for it, or it has no event
+            Some(Live::Busy | Live::Mending(_)) | None => Ok(()), // whoever names it waits for it, or it has no event
         }
     }
 
