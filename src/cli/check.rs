@@ -291,7 +291,7 @@ pub fn main_verify(
 fn tell(news: &News, json: bool, out: &mut dyn Write, summary: &mut Summary) -> io::Result<()> {
     match news {
         News::Session(report) => {
-            summary.count(&report);
+            summary.count(report);
             if json { report.write_json(out) } else { report.write_text(out) }
         }
         News::Skipped(Skipped { path, why: reason, may_hold }) => {

@@ -113,9 +113,9 @@ fn takes_names(root: &Path, parent: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         /// Of `/sys`, as statfs(2) has it.
-        const SYSFS_MAGIC: i64 = 0x6265_6572;
-        let kind = i64::from(rustix::fs::statfs(parent)?.f_type);
-        if kind == i64::from(rustix::fs::PROC_SUPER_MAGIC) || kind == SYSFS_MAGIC {
+        const SYSFS_MAGIC: rustix::fs::FsWord = 0x6265_6572;
+        let kind = rustix::fs::statfs(parent)?.f_type;
+        if kind == rustix::fs::PROC_SUPER_MAGIC || kind == SYSFS_MAGIC {
             return Err(io::Error::other("it shows the state of the kernel and takes no files"));
         }
     }

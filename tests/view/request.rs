@@ -328,7 +328,7 @@ fn parts_where_none_may_stand_and_what_says_nothing_are_left_out() {
     // A message that says nothing stands between nothing.
     let empty = [user("u", &[]), user("v", &[words(" \n")]), of_role("assistant", "w", &[result_block("c")])];
     let (messages, repairs) =
-        mended(&[&[call.clone()], &empty[..], &[done.clone(), user("x", &[])]].concat());
+        mended(&[std::slice::from_ref(&call), &empty[..], &[done.clone(), user("x", &[])]].concat());
     assert_eq!(messages, [call.clone(), done.clone()]);
     // Behind the call stands its result.
     assert_eq!(told(&repairs), ["u", "v", "c", "w", "x"].map(|id| (LeftOut, 2, id)));
@@ -433,7 +433,7 @@ fn warnings_name_parts_where_none_may_stand() {
     };
     for (of, more, want) in [(3, words("x"), None), (5, result_block("f"), Some(of_result(6, "f")))] {
         lines.push(surface(lines.len(), "tool/result", &nested(&[more]), &op(of)));
-        assert_eq!(warnings(&lines), [&first[..], want.as_slice(), &[empty.clone()]].concat());
+        assert_eq!(warnings(&lines), [&first[..], want.as_slice(), std::slice::from_ref(&empty)].concat());
         let log = log_of(&lines);
         let told = watch.warnings(&log, &view_of(&log)).len();
         assert_eq!(told, Watch::default().warnings(&log, &view_of(&log)).len());
