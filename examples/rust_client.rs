@@ -1,4 +1,4 @@
-//! Creates a session, appends a turn, forks it and replays the fork.
+//! Creates a session, appends a turn, forks it, reads the fork and replays it.
 //!
 //! ```sh
 //! cargo run --features client --example rust_client -- target/release/sessiond serve --store memory:
@@ -10,18 +10,15 @@ use std::error::Error;
 use serde_json::json;
 use sessiond::client::{Client, Handshake, Notification};
 use sessiond::protocol::params::{
-    AppendBatchParams, BatchEvent, EndParams, ForkParams, LoadParams, NewParams, ReplayMode,
+    AppendBatchParams, BatchEvent, EndParams, EventsParams, ForkParams, LoadParams, NewParams, ReplayMode,
 };
+use sessiond::protocol::payloads::Payload;
+use sessiond::protocol::shapes::SurfaceOp;
 use tokio::process::Command;
-
-/// An event of the log alone.
-fn event(kind: &str, data: serde_json::Value) -> BatchEvent {
-    BatchEvent { kind: json!(kind).into(), data: data.into(), ..BatchEvent::default() }
-}
 
 /// A message: it joins what the model is shown.
 fn message(kind: &str, data: serde_json::Value) -> BatchEvent {
-    BatchEvent { surface_op: Some(json!("append").into()), ..event(kind, data) }
+    BatchEvent::new(kind, data).on_surface(SurfaceOp::Append)
 }
 
 #[tokio::main]
@@ -54,31 +51,34 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let model = json!({"kind": "model", "provider": "example", "model": "none"});
     let answer = json!({"id": "a1", "role": "assistant", "content": text("Hello."), "source": model});
     let events = vec![
-        event("turn/start", json!({"turn": 1})),
+        BatchEvent::new("turn/start", json!({"turn": 1})),
         message(
             "user/message",
             json!({"id": "u1", "role": "user", "content": text("Hi"), "source": {"kind": "user"}}),
         ),
-        event("step/start", json!({"turn": 1, "step": 1})),
+        BatchEvent::new("step/start", json!({"turn": 1, "step": 1})),
         message("assistant/message", json!({"turn": 1, "step": 1, "message": answer})),
-        event("step/end", json!({"turn": 1, "step": 1})),
-        event("turn/end", json!({"turn": 1, "reason": {"kind": "completed"}})),
+        BatchEvent::new("step/end", json!({"turn": 1, "step": 1})),
+        BatchEvent::new("turn/end", json!({"turn": 1, "reason": {"kind": "completed"}})),
     ];
-    let turn = AppendBatchParams { session_id: session.clone(), events, ..AppendBatchParams::default() };
+    let turn = AppendBatchParams::new(&session, events);
     println!("appended {} events", client.append_batch(turn).await?.count);
 
-    let fork = client.fork(ForkParams { session_id: session.clone(), ..ForkParams::default() }).await?;
+    let fork = client.fork(ForkParams::of(&session)).await?;
     println!("forked after event {:?}", fork.boundary);
-    let replay = LoadParams {
-        session_id: fork.session_id.clone(),
-        replay: Some(ReplayMode::Updates),
-        ..LoadParams::default()
-    };
+    for event in client.events(EventsParams::of(&fork.session_id)).await?.read_events()? {
+        if let Payload::AssistantMessage(said) = Payload::of(&event) {
+            println!("event {}, step {}: {:?}", event.seq, said.place.step, said.message.content);
+        }
+    }
+    let replay = LoadParams { replay: Some(ReplayMode::Updates), ..LoadParams::of(&fork.session_id) };
     client.load(replay).await?;
     for session_id in [session, fork.session_id] {
-        client.close(EndParams { session_id, ..EndParams::default() }).await?;
+        client.close(EndParams::of(session_id)).await?;
     }
-    println!("the daemon ended with {}", client.shut_down().await?);
+    if let Some(status) = client.shut_down().await? {
+        println!("the daemon ended with {status}");
+    }
     reader.await?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use jsonrpsee::core::client::{Client as Rpc, ClientBuilder, ClientT};
 use jsonrpsee::core::traits::ToRpcParams;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::io::BufReader;
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
@@ -30,7 +30,8 @@ const UNDER_WAY: usize = 4_096;
 #[derive(Debug)]
 pub struct Client {
     rpc: Rpc,
-    child: Child,
+    /// None where others have started it.
+    child: Option<Child>,
 }
 
 macro_rules! calls {
@@ -67,31 +68,45 @@ impl Client {
         let unpiped = || std::io::Error::other("the daemon has no pipes");
         let (input, output) =
             (child.stdin.take().ok_or_else(unpiped)?, child.stdout.take().ok_or_else(unpiped)?);
+        let (client, notifications) = Self::connect(input, output);
+        Ok((Self { child: Some(child), ..client }, notifications))
+    }
+
+    /// Speaks to a daemon that others have started: `input` leads to its stdin, `output` comes from its stdout. To be
+    /// called within a tokio runtime.
+    pub fn connect(
+        input: impl AsyncWrite + Send + Unpin + 'static,
+        output: impl AsyncRead + Send + Unpin + 'static,
+    ) -> (Self, Notifications) {
         let unanswered = Unanswered::default();
         let (notifications, reader) = mpsc::channel(NOTIFICATIONS_HELD);
         let incoming = Incoming {
-            pipe: BufReader::with_capacity(64 << 10, output),
+            pipe: BufReader::with_capacity(64 << 10, Box::new(output)),
             line: Vec::new(),
             notifications,
             unanswered: unanswered.clone(),
         };
-        let outgoing = Outgoing { pipe: Some(input), unanswered };
+        let outgoing = Outgoing { pipe: Some(Box::new(input)), unanswered };
         let rpc = ClientBuilder::new()
             .request_timeout(PATIENCE)
             .max_concurrent_requests(UNDER_WAY)
             .build_with_tokio(outgoing, incoming);
-        Ok((Self { rpc, child }, Notifications(reader)))
+        (Self { rpc, child: None }, Notifications(reader))
     }
 
-    /// The daemon's process id, while it runs.
+    /// The process id of a daemon that was spawned, while it runs.
     pub fn process_id(&self) -> Option<u32> {
-        self.child.id()
+        self.child.as_ref().and_then(Child::id)
     }
 
-    /// Ends the daemon: what it has accepted is flushed. To be called when every call is answered.
-    pub async fn shut_down(self) -> Result<ExitStatus, ClientError> {
-        let Self { rpc, mut child } = self;
+    /// Ends the daemon: what it has accepted is flushed. To be called when every call is answered. The status of one that
+    /// was spawned; of another only its stdin is closed.
+    pub async fn shut_down(self) -> Result<Option<ExitStatus>, ClientError> {
+        let Self { rpc, child } = self;
         drop(rpc); // closes its stdin
-        Ok(child.wait().await?)
+        match child {
+            Some(mut child) => Ok(Some(child.wait().await?)),
+            None => Ok(None),
+        }
     }
 }

@@ -2,10 +2,11 @@
 
 use jsonrpsee::core::client::Error;
 
-use crate::protocol::RawJson;
+use crate::protocol::{Code, RawJson};
 
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClientError {
     /// The daemon refused it and said why (PROTOCOL 5).
     #[error("{message} ({code})")]
@@ -29,6 +30,12 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// The stable name of the daemon's error, where this client knows it.
+    pub fn code(&self) -> Option<Code> {
+        let name = self.name()?;
+        Code::ALL.iter().copied().find(|code| code.name() == name)
+    }
+
     /// The stable name of the daemon's error, such as `SESSION_NOT_FOUND`.
     pub fn name(&self) -> Option<String> {
         let Self::Refused { data, .. } = self else { return None };

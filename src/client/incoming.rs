@@ -3,8 +3,7 @@
 use std::io;
 
 use jsonrpsee::core::client::{ReceivedMessage, TransportReceiverT};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::ChildStdout;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::sync::mpsc;
 
 use super::notification::Notification;
@@ -12,9 +11,8 @@ use super::outgoing::Unanswered;
 use crate::json::Json;
 
 /// The daemon's stdout.
-#[derive(Debug)]
 pub(super) struct Incoming {
-    pub(super) pipe: BufReader<ChildStdout>,
+    pub(super) pipe: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
     pub(super) line: Vec<u8>,
     pub(super) notifications: mpsc::Sender<Notification>,
     pub(super) unanswered: Unanswered,

@@ -11,6 +11,7 @@ pub const NOTIFICATIONS_HELD: usize = 1_024;
 
 /// What the daemon says without being asked (PROTOCOL 4).
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Notification {
     /// A session became live.
     Created(Box<Opened>),

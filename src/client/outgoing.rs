@@ -5,8 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jsonrpsee::core::client::TransportSenderT;
-use tokio::io::AsyncWriteExt;
-use tokio::process::ChildStdin;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::json::Json;
 
@@ -26,9 +25,8 @@ impl Unanswered {
 }
 
 /// The daemon's stdin.
-#[derive(Debug)]
 pub(super) struct Outgoing {
-    pub(super) pipe: Option<ChildStdin>,
+    pub(super) pipe: Option<Box<dyn AsyncWrite + Send + Unpin>>,
     pub(super) unanswered: Unanswered,
 }
 

@@ -28,6 +28,7 @@ const HAND_OVER_AT: usize = 1 << 20;
 /// Why the daemon could not start or go on.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum DaemonError {
     #[error(transparent)]
     Stdio(#[from] StdioError),

@@ -20,6 +20,7 @@ const MAX_KEY_CHARS: usize = 251;
 
 /// Why an id or a working directory has no place on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PathError {
     /// The session id is empty.
     #[error("the session id is empty: give it at least one character")]

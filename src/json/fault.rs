@@ -13,6 +13,7 @@ pub struct SyntaxError {
 
 /// What would be lost if a value went through doubles and objects (FORMAT 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FaultKind {
     /// `-0` in any spelling that rounds to it.
     #[error("-0 does not survive JSON; write 0")]

@@ -107,6 +107,7 @@ impl<'a> Common<'a> {
 /// Why a row with one of the three tags is refused, in the order of the checks (FORMAT 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum RowRule {
     #[error("it must have exactly type, seq0, time0 and data")]
     Envelope,

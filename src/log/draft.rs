@@ -249,6 +249,7 @@ impl<'a> Draft<'a> {
 
 /// Why a value is not an event envelope (FORMAT 2).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum EnvelopeError {
     /// Not an object.
     #[error("an event must be an object")]

@@ -29,6 +29,7 @@ pub struct Header {
 /// Why a value is no header, or no `meta` of `session/new`. The rules are checked in this order (FORMAT 8).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum HeaderError {
     #[error("a session header must be an object")]
     NotRecord,

@@ -33,6 +33,7 @@ pub struct HeaderLineError {
 
 /// What is wrong with a first line. The rules are checked in this order (FORMAT 13.1).
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum HeaderLineFault {
     /// Not JSON; a byte order mark is not either.
     #[error("the header line is not valid JSON (byte {})", .0.offset)]

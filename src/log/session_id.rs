@@ -10,6 +10,7 @@ pub struct SessionId(Box<str>);
 
 /// Why a text is no session id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SessionIdError {
     /// The empty text.
     #[error("a session id must not be empty")]

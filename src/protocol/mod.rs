@@ -11,11 +11,14 @@ mod methods;
 pub(crate) mod names;
 pub mod pairing;
 pub mod params;
+#[allow(missing_docs)]
+pub mod payloads;
 mod raw;
 pub mod results;
 #[cfg(feature = "daemon")]
 pub mod schema;
 pub mod shapes;
+mod typed;
 
 pub use dialect::{Dialect, Notice, PROTOCOL, UPDATE};
 pub use errors::{Code, FactKind, WireError};

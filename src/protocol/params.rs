@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::initialize::ClientCapabilities;
 use super::pairing::Pairing;
-use super::shapes::{AnyObject, EventSchema, RequestId, SurfaceOp};
+use super::shapes::{AnyObject, Event, RequestId, SurfaceOp};
 use super::{RawJson, given};
 
 /// Defines a params type: camelCase members, `_meta` allowed and ignored.
@@ -137,7 +137,7 @@ params! {
         cwd: Option<String>,
         /// Whole events, numbered from 0.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "Option<Vec<EventSchema>>")]
+        #[schemars(with = "Option<Vec<Event>>")]
         seed: Option<RawJson>,
         #[serde(skip_serializing_if = "Option::is_none")]
         /// What the header is to say, and which part of the seed is the parent's.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::json::{Checks, Json};
 
@@ -18,6 +18,22 @@ impl RawJson {
     pub fn from_text(text: String) -> Self {
         debug_assert!(Json::parse(&text).is_ok());
         Self(RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned()))
+    }
+
+    /// The JSON of a value.
+    ///
+    /// # Errors
+    /// A map whose keys are no texts, or what the value's own `Serialize` refuses.
+    pub fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
+        to_raw_value(value).map(Self)
+    }
+
+    /// The value as a type of the reader's.
+    ///
+    /// # Errors
+    /// What of the text does not fit the type.
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.0.get())
     }
 
     /// The text, which may hold white space between tokens.

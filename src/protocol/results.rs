@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::RawJson;
 use super::pairing::RequestRepair;
 use super::params::{InvariantsMode, Since};
-use super::shapes::{EventSchema, MessageSchema, RequestHeader, SessionUpdate};
+use super::shapes::{Event, Message, RequestHeader, SessionUpdate};
 
 /// Defines a result type: camelCase members, absent where there is nothing to say.
 macro_rules! result {
@@ -200,7 +200,7 @@ result! {
         /// What was cut.
         source: SourceResult,
         /// The events up to the cut: `seed` of `session/new`.
-        #[schemars(with = "Vec<EventSchema>")]
+        #[schemars(with = "Vec<Event>")]
         seed: RawJson,
         /// The `meta` that goes with it.
         meta: SnapshotMeta,
@@ -211,7 +211,7 @@ result! {
     /// The result of `session/events`.
     EventsResult {
         /// Events, each as it was committed.
-        #[schemars(with = "Vec<EventSchema>")]
+        #[schemars(with = "Vec<Event>")]
         events: RawJson,
         /// The log's length: the seq that the next event gets.
         next_seq: u64,
@@ -225,7 +225,7 @@ result! {
     /// The result of `session/messages`.
     MessagesResult {
         /// The derived messages, in order.
-        #[schemars(with = "Vec<MessageSchema>")]
+        #[schemars(with = "Vec<Message>")]
         messages: RawJson,
         /// The seq of the event of each of them, where asked for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -269,7 +269,7 @@ result! {
         /// The latest `request/context`; null before the first.
         context: Option<RawJson>,
         /// The derived messages, in order.
-        #[schemars(with = "Vec<MessageSchema>")]
+        #[schemars(with = "Vec<Message>")]
         messages: RawJson,
         /// The log's length: the seq that the next event gets.
         next_seq: u64,
@@ -373,13 +373,13 @@ result! {
         /// The log's length: the seq that the next event gets.
         next_seq: u64,
         /// Events, each as it was committed.
-        #[schemars(with = "Vec<EventSchema>")]
+        #[schemars(with = "Vec<Event>")]
         events: RawJson,
         /// The `fromSeq` to go on with.
         #[serde(skip_serializing_if = "Option::is_none")]
         next: Option<u64>,
         /// The events with which a load would close an open turn.
-        #[schemars(with = "Vec<EventSchema>")]
+        #[schemars(with = "Vec<Event>")]
         closers: RawJson,
         /// What a load would cut; null when the log ends well.
         torn_tail: Option<TornTail>,
@@ -433,7 +433,7 @@ result! {
         /// The session.
         session_id: String,
         /// The event, with the very bytes of the log.
-        #[schemars(with = "EventSchema")]
+        #[schemars(with = "Event")]
         event: RawJson,
     }
 }

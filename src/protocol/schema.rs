@@ -10,7 +10,6 @@ mod defs;
 mod errors;
 mod event_types;
 mod events;
-mod payloads;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -21,7 +20,7 @@ use super::Code;
 use super::PROTOCOL;
 use super::params::CancelParams;
 use super::results::{DisposedNotice, DurableNotice, EventNotice, Opened, UpdateNotice};
-use super::shapes::{EventSchema, MessageSchema};
+use super::shapes::{Event, Message};
 use super::{Acp, METHODS, Method};
 use super::{Notice, UPDATE};
 pub(in crate::protocol) use defs::Defs;
@@ -59,8 +58,8 @@ impl Schemas {
         let mut all = Self { methods, notifications, events, defs };
         all.add_methods();
         all.add_notifications();
-        all.defs.result::<EventSchema>();
-        all.defs.result::<MessageSchema>();
+        all.defs.result::<Event>();
+        all.defs.result::<Message>();
         all.defs.finish();
         for method in METHODS {
             if let Some(document) = all.methods.get_mut(method.name) {

@@ -1,4 +1,4 @@
-//! Shapes that pass through as text and are only described: for the schemas, not for the program.
+//! Shapes that pass through as text and are only described: for the schemas and for clients, not for the daemon.
 //!
 //! The daemon never builds these types from a line; `view` and `session` check the text itself. The
 //! schema test holds transcripts to them.
@@ -6,9 +6,11 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use super::RawJson;
+use super::payloads::ContentBlock;
 
 /// A JSON object, kept as text.
 #[derive(Clone, Debug)]
@@ -29,8 +31,65 @@ impl JsonSchema for AnyObject {
 }
 
 /// How an event joins the surface: `"append"`, or in place of a range of nodes.
-#[derive(Clone, Debug)]
-pub struct SurfaceOp;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "SurfaceOpText")]
+pub enum SurfaceOp {
+    /// A new node at the end.
+    Append,
+    /// A node in place of the nodes from start to end, both included.
+    Replace {
+        /// The seq of the first of them.
+        start: u64,
+        /// The seq of the last of them.
+        end: u64,
+    },
+}
+
+/// The same as it is spelt.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SurfaceOpText {
+    Word(AppendWord),
+    Object { op: ReplaceWord, start: u64, end: u64 },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum AppendWord {
+    Append,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ReplaceWord {
+    Replace,
+}
+
+impl From<SurfaceOpText> for SurfaceOp {
+    fn from(text: SurfaceOpText) -> Self {
+        match text {
+            SurfaceOpText::Word(AppendWord::Append) => Self::Append,
+            SurfaceOpText::Object { op: ReplaceWord::Replace, start, end } => Self::Replace { start, end },
+        }
+    }
+}
+
+impl Serialize for SurfaceOp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RawJson::from(*self).serialize(serializer)
+    }
+}
+
+impl From<SurfaceOp> for RawJson {
+    fn from(op: SurfaceOp) -> Self {
+        Self::from_text(match op {
+            SurfaceOp::Append => "\"append\"".to_owned(),
+            SurfaceOp::Replace { start, end } => {
+                format!("{{\"op\":\"replace\",\"start\":{start},\"end\":{end}}}")
+            }
+        })
+    }
+}
 
 impl JsonSchema for SurfaceOp {
     fn schema_name() -> Cow<'static, str> {
@@ -58,8 +117,7 @@ impl JsonSchema for SurfaceOp {
 /// A committed event, its members in this order: the same bytes in memory, on disk and on the wire.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "Event")]
-pub struct EventSchema {
+pub struct Event {
     /// One of the known types, a type that this client has declared, or any type when `ignorable`.
     #[serde(rename = "type")]
     pub kind: String,
@@ -75,8 +133,7 @@ pub struct EventSchema {
     pub source_event_seqs: Option<Vec<u64>>,
     /// How the event joins the surface.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<SurfaceOp>")]
-    pub surface_op: Option<RawJson>,
+    pub surface_op: Option<SurfaceOp>,
     /// Readers that do not know the type may pass the event over.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("const" = true))]
@@ -96,15 +153,15 @@ pub enum Role {
 /// `assistant/message` or `tool/result`. It may hold more members.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "Message")]
-pub struct MessageSchema {
+pub struct Message {
     /// Minted by an append that gives none.
     #[schemars(length(min = 1))]
     pub id: String,
     /// Who speaks.
     pub role: Role,
     /// Blocks: text, reasoning, image, tool-call, tool-result, and kinds of the future.
-    pub content: Vec<RawJson>,
+    #[schemars(with = "Vec<RawJson>")]
+    pub content: Vec<ContentBlock>,
     /// Where the message comes from.
     pub source: MessageSource,
 }
@@ -117,6 +174,10 @@ pub struct MessageSource {
     /// What kind of source; an assistant's message has `model`, a tool's result `tool`.
     #[schemars(length(min = 1))]
     pub kind: String,
+    /// Its other members.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub facts: Map<String, Value>,
 }
 
 /// A canonical request header: empty members are left out.

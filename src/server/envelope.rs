@@ -45,6 +45,7 @@ impl<'a> Request<'a> {
 /// Why a line is no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum EnvelopeFault<'a> {
     #[error("not JSON at byte {0}; send one JSON-RPC message per line")]
     NotJson(usize),

@@ -1,6 +1,6 @@
 //! Sessions, and the store that owns the live ones.
 //!
-//! A [`Store`] changes only through [`Store::execute`]; time, ids and bytes come in as arguments.
+//! A [`Store`] changes only through its own methods; time, ids and bytes come in as arguments.
 //! Append, seed and load share one validator, [`History`]. Nothing here names a runtime, a method
 //! table or a file.
 

@@ -6,6 +6,7 @@ use crate::view::{RelationError, ShapeError, SurfaceError};
 
 /// Why a command or a read was refused. Nothing was changed.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// No live session of that id.
     #[error("session {0:?} is not live; open it if it is stored, else create it")]

@@ -4,6 +4,7 @@ use std::io;
 
 /// Failures of the room. None of them is about what the bytes say.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StdioError {
     /// stdin cannot be read any more; end of input for the daemon.
     #[error("cannot read input")]

@@ -14,7 +14,7 @@ use super::StdioError;
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<Bell>);
 
-/// The owner's end, given to [`wait`](super::wait), which clears it.
+/// The owner's end, given to `wait`, which clears it.
 #[derive(Debug)]
 pub struct WakeFd {
     reader: PipeReader,

@@ -23,6 +23,7 @@ pub enum Root {
 
 /// Why a store's directory is of no use.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RootError {
     /// A file, or a link to one, has its name.
     #[error("the store {} is not a directory; give a directory: --store jsonl:DIR", .0.display())]

@@ -19,6 +19,7 @@ pub enum StoreChoice {
 
 /// Why it cannot be told which store is meant.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StoreChoiceError {
     /// A text of no known form, from the flag or from `SESSIOND_STORE`.
     #[error("{given_by}: {text:?} does not name a store; write {}", meant(.text))]

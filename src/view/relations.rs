@@ -12,6 +12,7 @@ use crate::log::{Kind, Offset, Seq};
 
 /// Why an event does not fit what is open (FORMAT 10; INV_SEQ cannot happen here).
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RelationError {
     /// INV_TURN_ALREADY_OPEN
     #[error("turn/start while turn {0} is open; append its turn/end first")]

@@ -20,6 +20,7 @@ pub enum MessageAt {
 
 /// Why an event's payload is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ShapeError {
     /// A type of another time.
     #[error("the type {0} is retired; {1}")]

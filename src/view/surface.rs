@@ -46,6 +46,7 @@ pub enum Effect {
 /// Which rule of the surface an event breaks. The names are FORMAT 5's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum SurfaceError {
     #[error("only user/message, assistant/message and tool/result may carry surfaceOp; leave it out")]
     OpOnLogOnly,

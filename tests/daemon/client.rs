@@ -1,11 +1,14 @@
 //! The typed client against a real daemon: every kind of call, refusals, order, a slow reader, an end.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use sessiond::client::{Client, ClientError, Handshake, NOTIFICATIONS_HELD, Notification, Notifications};
 use sessiond::protocol::params::*;
-use sessiond::protocol::{Notice, RawJson};
+use sessiond::protocol::payloads::{ContentBlock, Payload, TurnEndReason};
+use sessiond::protocol::shapes::SurfaceOp;
+use sessiond::protocol::{Code, Notice, RawJson};
 use tokio::process::Command;
 
 fn daemon() -> (Client, Notifications) {
@@ -103,7 +106,7 @@ async fn every_method_has_a_typed_call() {
     client.load(load).await.unwrap();
     client.delete(end(child)).await.unwrap();
     assert_eq!(name(client.info(one(child)).await.unwrap_err()), "SESSION_NOT_FOUND");
-    assert!(client.shut_down().await.unwrap().success());
+    assert!(client.shut_down().await.unwrap().unwrap().success());
 
     let mut told = Vec::new();
     while let Some(notification) = notifications.next().await {
@@ -208,7 +211,7 @@ async fn a_slow_reader_loses_nothing_and_an_answer_waits_for_it() {
         assert_eq!(answer.unwrap().count, 5_120);
     }
     assert!(notifications.try_next().is_none());
-    assert!(client.shut_down().await.unwrap().success());
+    assert!(client.shut_down().await.unwrap().unwrap().success());
     assert!(notifications.next().await.is_none());
 }
 
@@ -221,7 +224,7 @@ async fn an_ended_daemon_is_an_error_and_no_hang() {
     let error = client.info(one("session-1")).await.unwrap_err();
     assert!(matches!(error, ClientError::Ended(_)), "{error}");
     while notifications.next().await.is_some() {}
-    assert!(!client.shut_down().await.unwrap().success());
+    assert!(!client.shut_down().await.unwrap().unwrap().success());
     assert!(matches!(Client::spawn(Command::new("/no/such/daemon")), Err(ClientError::Process(_))));
 }
 
@@ -238,4 +241,73 @@ async fn what_is_no_answer_of_ours_ends_nothing() {
         assert_eq!(method, wanted);
     }
     client.shut_down().await.unwrap();
+}
+
+#[tokio::test]
+async fn events_and_messages_are_types_over_any_pipes() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessiond"));
+    command.args(["serve", "--store", "memory:", "--ids", "sequential"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (client, mut notifications) =
+        Client::connect(child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let hello = Handshake::default().notifications([Notice::Event]).event_type("own/note", false);
+    client.initialize(hello).await.unwrap();
+    client.new_session(NewParams::default()).await.unwrap();
+
+    let source = json!({"kind": "model", "provider": "p", "model": "m"});
+    let call = json!({"type": "tool-call", "id": "c", "name": "read", "arguments": "{}"});
+    let content = json!([{"type": "text", "text": "hi"}, call, {"type": "hologram", "depth": 3}]);
+    let answer = json!({"id": "a", "role": "assistant", "content": content, "source": source});
+    let said =
+        json!({"turn": 1, "step": 1, "message": answer, "usage": {"inputTokens": 5, "outputTokens": 7}});
+    let events = vec![
+        BatchEvent::new("turn/start", json!({"turn": 1})),
+        BatchEvent::new("step/start", json!({"turn": 1, "step": 1})),
+        BatchEvent::new("assistant/message", said).on_surface(SurfaceOp::Append),
+        BatchEvent::new("own/note", json!([1.50])),
+    ];
+    client.append_batch(AppendBatchParams::new("session-1", events)).await.unwrap();
+    let failed = json!({"turn": 1, "reason": {"kind": "error", "error": {"message": "m", "code": "C", "requestId": "r"}}});
+    client
+        .append(AppendParams::new("session-1", BatchEvent::new("step/end", json!({"turn": 1, "step": 1}))))
+        .await
+        .unwrap();
+    client.append(AppendParams::new("session-1", BatchEvent::new("turn/end", failed))).await.unwrap();
+    let edited = json!({"id": "s", "role": "user", "content": [{"type": "text", "text": "short"}], "source": {"kind": "plugin", "plugin": "compaction"}});
+    let summary =
+        BatchEvent { source_event_seqs: Some(json!([2]).into()), ..BatchEvent::new("user/message", edited) };
+    let summary = summary.on_surface(SurfaceOp::Replace { start: 2, end: 2 });
+    client.append(AppendParams::new("session-1", summary)).await.unwrap();
+
+    let events = client.events(EventsParams::of("session-1")).await.unwrap().read_events().unwrap();
+    assert_eq!(events.iter().map(|event| event.seq).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6]);
+    let Payload::AssistantMessage(said) = Payload::of(&events[2]) else { panic!("{:?}", events[2]) };
+    assert_eq!((said.place.step, said.usage.unwrap().output_tokens), (1, 7));
+    let [ContentBlock::Text { text }, ContentBlock::ToolCall { name, .. }, ContentBlock::Other(other)] =
+        &*said.message.content
+    else {
+        panic!("{:?}", said.message)
+    };
+    assert_eq!((&**text, &**name, &other["depth"]), ("hi", "read", &json!(3)));
+    assert_eq!((Payload::of(&events[3]), events[3].data.text()), (Payload::Other, "[1.5]"));
+    let Payload::TurnEnd(end) = Payload::of(&events[5]) else { panic!("{:?}", events[5]) };
+    let TurnEndReason::Error { error } = end.reason else { panic!("{end:?}") };
+    assert_eq!(error.request_id.as_deref(), Some("r"));
+    assert_eq!(events[6].surface_op, Some(SurfaceOp::Replace { start: 2, end: 2 }));
+
+    let messages = client.messages(MessagesParams::of("session-1")).await.unwrap().read_messages().unwrap();
+    let [message] = &*messages else { panic!("{messages:?}") };
+    assert_eq!((&*message.id, &*message.source.kind), ("s", "plugin"));
+    assert_eq!(message.source.facts["plugin"], "compaction");
+    assert_eq!(message.content, [ContentBlock::Text { text: "short".to_owned() }]);
+
+    let refused = client.info(SessionParams::of("nobody")).await.unwrap_err();
+    assert_eq!(refused.code(), Some(Code::SessionNotFound));
+    assert!(client.shut_down().await.unwrap().is_none());
+    assert!(child.wait().await.unwrap().success());
+    let mut told = Vec::new();
+    while let Some(Notification::Event(notice)) = notifications.next().await {
+        told.push(notice.read_event().unwrap().kind);
+    }
+    assert_eq!(told, events.into_iter().map(|event| event.kind).collect::<Vec<_>>());
 }

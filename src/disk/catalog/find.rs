@@ -10,6 +10,7 @@ use crate::log::{Header, SessionId};
 
 /// Why a stored session has no log that could be read: it is stored oddly (PROTOCOL 9.4).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OddPlace {
     /// The same id in several project directories.
     #[error("the session is stored more than once, in {}: keep one of them", list(.0))]

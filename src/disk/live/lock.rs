@@ -37,6 +37,7 @@ pub struct Holder {
 
 /// Why a log could not be locked.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LockError {
     /// Another process, or another session store in this one, owns the log.
     #[error("the session is open in {}: close it there first", describe(.holder.as_ref()))]

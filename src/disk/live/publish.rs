@@ -30,6 +30,7 @@ pub enum Piece<'a> {
 /// Why a log was not published, or not replaced. Except for [`AlreadyExists`](Self::AlreadyExists) and
 /// [`Unsettled`](Self::Unsettled) there is no log of that name afterwards.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PublishError {
     /// The name is taken: the session is stored already, or another process was faster.
     #[error("a log of this session is stored already: load it instead, or use another id")]

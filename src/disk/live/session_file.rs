@@ -37,6 +37,7 @@ impl Mend {
 
 /// Why a write failed. Nothing of it counts as written, but for [`Unsynced`](Self::Unsynced).
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FileError {
     /// The log could not be written.
     #[error(transparent)]

@@ -15,6 +15,7 @@ use crate::disk::fs::{File, FileSystem, read_full, what_helps};
 
 /// Why nothing can be promised of a log: it is not the file any more that this store left under its name.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CheckError {
     /// The log could not be examined.
     #[error("the log could not be examined ({0}), nothing was changed: {helps}", helps = what_helps(.0))]
@@ -40,6 +41,7 @@ pub enum CheckError {
 
 /// Why bytes were not added. Nothing of them counts as written, and the same append may be tried again.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WriteError {
     /// The write failed, and the log is back at its last record boundary.
     #[error("the log could not be written ({0}), nothing was added: {helps}", helps = what_helps(.0))]
@@ -64,6 +66,7 @@ pub enum WriteError {
 
 /// Why committed bytes are not known to be durable. They stay committed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SyncError {
     /// The sync failed. The unsynced tail is written again before the next one.
     #[error("the log could not be synced ({0}): its last events may not survive power loss; try again")]

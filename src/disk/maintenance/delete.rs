@@ -18,6 +18,7 @@ const LATER_LOCK: &str = "session.lock";
 
 /// Why a session was not removed, or not wholly.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DeleteError {
     /// Another process owns it, or its log cannot be locked.
     #[error(transparent)]

@@ -67,6 +67,7 @@ pub struct Refused {
 
 /// What is wrong with one record, or with the log from there on.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Damage {
     /// Bytes that are no UTF-8.
     #[error("the record is not UTF-8 (at its byte {0})")]
@@ -220,6 +221,7 @@ impl Problem {
 
 /// Why nothing of a log can be told: its header does not read, or the disk does not.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// The log could not be read.
     #[error("the log could not be read: {0}")]

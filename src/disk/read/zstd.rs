@@ -28,6 +28,7 @@ pub struct Frame {
 
 /// Why a log is not a run of frames.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FrameError {
     /// Four bytes or more that start no frame; skippable frames count too.
     #[error("no zstd frame starts at byte {offset}: the log is damaged there")]

@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use super::payloads::ContentBlock;
+use crate::protocol::payloads::ContentBlock;
 use crate::protocol::shapes::RequestConfig;
 
 /// How the model is called from here on; the last one holds.
