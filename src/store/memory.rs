@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use super::StorageError;
 use super::storage::Status;
 use super::storage::{
-    Created, Event, Inspected, ListFacts, ListPage, Listed, Loaded, Released, Request, Rescued, Storage,
-    StoreInfo, StoredInfo, StoredSummary, Ticket,
+    Created, Event, Inspected, ListFacts, ListQuery, Loaded, Released, Request, Rescued, Storage, StoreInfo,
+    StoredInfo, StoredSummary, Ticket,
 };
 use crate::log::{Header, Offset, SessionId, active_at, active_until};
 use crate::session::{History, Mended, Recency, Rules, Standing};
@@ -71,14 +71,14 @@ impl MemoryStorage {
         }))
     }
 
-    fn list(&self, page: &ListPage, all: bool) -> Vec<StoredInfo> {
+    fn list(&self, query: &ListQuery) -> Vec<StoredInfo> {
         let info = |kept: &Kept| {
             let facts = ListFacts::of(&kept.history);
             StoredInfo {
                 id: kept.header.id.as_str().to_owned(),
                 place: String::new(),
                 header: Some(kept.header.clone()),
-                active: match page.moment_before(facts.last_time) {
+                active: match query.moment_before(facts.last_time) {
                     Some(moment) => active_until(kept.history.log(), moment),
                     None => facts.last_time,
                 },
@@ -88,12 +88,12 @@ impl MemoryStorage {
                 locked_by: None,
             }
         };
-        let is_old = |kept: &&Kept| !page.is_new(kept.header.created_at);
+        let is_old = |kept: &&Kept| !query.is_new(kept.header.created_at);
         let kept = |id: &str| self.kept.get(id);
-        let behind = page.behind.as_ref().map(|behind| (behind.time, &*behind.id));
-        let resting = self.resting.behind(behind, page.with_empty).filter_map(kept).filter(is_old);
-        let resting = resting.take(if all { usize::MAX } else { page.most });
-        let moved = page.behind.iter().flat_map(|behind| self.resting.after(behind.moment));
+        let behind = query.behind.as_ref().map(|behind| (behind.time, &*behind.id));
+        let resting = self.resting.behind(behind, query.with_empty).filter_map(kept).filter(is_old);
+        let resting = resting.take(if query.place.is_some() { usize::MAX } else { query.most });
+        let moved = query.behind.iter().flat_map(|behind| self.resting.after(behind.moment));
         resting.chain(moved.filter_map(kept).filter(is_old)).map(info).collect()
     }
 
@@ -119,9 +119,9 @@ impl Storage for MemoryStorage {
                 reply.keep(self.load(id, rules));
             }
             Request::Inspect { id, reply, .. } => reply.keep(self.inspect(id)),
-            Request::List { place, page, reply, .. } => {
-                let sessions = self.list(&page, place.is_some());
-                reply.keep(Ok(Listed::new(sessions, place, &page, |_| None)));
+            Request::List { query, reply } => {
+                let sessions = self.list(&query);
+                reply.keep(Ok(query.page(sessions, |_| None)));
             }
             Request::LookUp { mut place, reply } => {
                 place.look_up();

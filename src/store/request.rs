@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::storage::{ListFacts, ListPage, Listed};
+use super::list::{ListFacts, ListPage, ListQuery};
 use super::{DaemonId, SamePlace, StorageError};
 use crate::log::{Header, Log, Offset, Seq, SessionId};
 use crate::session::{History, Limits, Mended, Session, Vocabulary};
@@ -50,14 +50,8 @@ pub enum Request {
     Load { id: SessionId, rules: LoadRules, reply: Promise<Box<Loaded>> },
     /// Reads a session as it lies there.
     Inspect { id: SessionId, rules: LoadRules, reply: Promise<Box<Inspected>> },
-    /// A page of the stored sessions; those that hold other types than these are unsupported. With a place: which of
-    /// their working directories are that one, too.
-    List {
-        vocabulary: Vocabulary,
-        place: Option<Box<SamePlace>>,
-        page: Box<ListPage>,
-        reply: Promise<Listed>,
-    },
+    /// A page of the stored sessions.
+    List { query: Box<ListQuery>, reply: Promise<ListPage> },
     /// Which of the directories that were asked for are that place.
     LookUp { place: Box<SamePlace>, reply: Promise<Box<SamePlace>> },
     /// Stores a session for the first time, with the events that it has; this daemon owns it from then on. Of one that

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sessiond::log::{Offset, SessionId};
 use sessiond::session::{Limits, Session, Vocabulary};
 use sessiond::store::storage::{
-    Append, Behind, Created, Event, Inspected, Lease, ListPage, Listed, LoadRules, Loaded, Promise,
+    Append, Behind, Created, Event, Inspected, Lease, ListPage, ListQuery, LoadRules, Loaded, Promise,
     Publication, Released, Reply, Request, Storage, StorageError, StoredSummary, Ticket, promise,
 };
 use sessiond::store::{DaemonId, JsonlOptions, JsonlStorage, MemoryStorage};
@@ -161,11 +161,17 @@ impl Engine {
         assert!(matches!(released, Ok(Released::Whole)), "{released:?}");
     }
 
-    fn page(&mut self, most: usize, behind: Option<Behind>) -> Listed {
-        let page = ListPage { behind, most, with_empty: false, now: i64::MAX, moved: HashMap::new() };
-        let page = Box::new(page);
-        self.ask(|reply| Request::List { vocabulary: Vocabulary::default(), place: None, page, reply })
-            .unwrap()
+    fn page(&mut self, most: usize, behind: Option<Behind>) -> ListPage {
+        let query = Box::new(ListQuery {
+            vocabulary: Vocabulary::default(),
+            place: None,
+            behind,
+            most,
+            with_empty: false,
+            now: i64::MAX,
+            moved: HashMap::new(),
+        });
+        self.ask(|reply| Request::List { query, reply }).unwrap()
     }
 }
 

@@ -8,9 +8,9 @@ use sessiond::json::Json;
 use sessiond::log::{Header, Log, Offset, Seq, SessionId, read_event};
 use sessiond::session::{Candidate, History, Outgoing, Rules};
 use sessiond::store::storage::{
-    Append, Connection, Created, DaemonId, Detail, Event, Inspected, Lease, ListFacts, Listed, LoadRules,
-    Loaded, Outcome, Released, Request, Rescued, Status, Storage, StorageError, StoreInfo, StoredInfo,
-    StoredSummary, Ticket,
+    Append, Connection, Created, DaemonId, Detail, Event, Inspected, Lease, ListFacts, LoadRules, Loaded,
+    Outcome, Released, Request, Rescued, Status, Storage, StorageError, StoreInfo, StoredInfo, StoredSummary,
+    Ticket,
 };
 
 /// What is stored of a session.
@@ -247,7 +247,8 @@ impl World {
                     })
                 }));
             }
-            Request::List { vocabulary, place, page, reply } => {
+            Request::List { query, reply } => {
+                let vocabulary = query.vocabulary.clone();
                 let rules = LoadRules { vocabulary, limits: sessiond::session::Limits::default() };
                 let info = |id: &SessionId| {
                     let (kept, history) = self.history(id, &rules).unwrap();
@@ -264,7 +265,7 @@ impl World {
                     }
                 };
                 let infos = self.kept.keys().map(info).collect();
-                reply.keep(Ok(Listed::new(infos, place, &page, |_| None)));
+                reply.keep(Ok(query.page(infos, |_| None)));
             }
             Request::LookUp { mut place, reply } => {
                 place.look_up();

@@ -19,7 +19,7 @@ use crate::server::call::{Answer, CallError};
 use crate::server::service::{Service, bad_param};
 use crate::session::{Mended, Session};
 use crate::store::SamePlace;
-use crate::store::storage::{Behind, ListFacts, ListPage, Listed, Request, RowKey, StoredInfo};
+use crate::store::storage::{Behind, ListFacts, ListPage, ListQuery, Request, RowKey, StoredInfo};
 
 /// A session with the key that sorts it: time of the last event that counts as activity, else creation.
 struct Row {
@@ -49,19 +49,18 @@ impl Service {
         let limit =
             usize::try_from(params.limit.unwrap_or(self.settings.wire.page_entries)).unwrap_or(usize::MAX);
         let moment = behind.as_ref().map(|behind| behind.moment);
-        let page = ListPage {
+        let query = Box::new(ListQuery {
+            vocabulary: self.store.vocabulary().clone(),
+            place,
             // One more tells that there are more.
             most: limit.saturating_add(1),
             with_empty: filters.with_empty,
             now: self.settings.clock.gone().saturating_add(1),
             moved: moment.map(|moment| self.moved(moment)).unwrap_or_default(),
             behind,
-        };
-        let (vocabulary, asked) = (self.store.vocabulary().clone(), Box::new(page.clone()));
-        let list = |reply| Request::List { vocabulary, place, page: asked, reply };
-        Err(CallError::need(list, move |service, listed| {
-            Ok(service.list_page(listed?, &page, &filters, limit))
-        }))
+        });
+        let list = |reply| Request::List { query, reply };
+        Err(CallError::need(list, move |service, page| Ok(service.list_page(page?, &filters, limit))))
     }
 
     /// The live sessions, in the order of creation.
@@ -74,8 +73,7 @@ impl Service {
     /// A page of what is stored and what is live.
     fn list_page(
         &mut self,
-        Listed { sessions: stored, place }: Listed,
-        page: &ListPage,
+        ListPage { sessions: stored, query }: ListPage,
         filters: &Filters,
         limit: usize,
     ) -> Face<ListResult> {
@@ -83,16 +81,16 @@ impl Service {
         let is_live = |info: &StoredInfo| info.place.is_empty() && self.store.session(&info.id).is_ok();
         let stored = stored.into_iter().filter(|info| !is_live(info));
         let mut rows: Vec<Row> = stored.map(stored_row).collect();
-        rows.extend(self.live_rows(page, place.as_deref()));
+        rows.extend(self.live_rows(&query));
         rows.sort_by(|a, b| key(b).cmp(&key(a)));
         let fitting = self.fitting(&rows, limit);
         let more = rows.len() > fitting;
         rows.truncate(fitting);
         // The list is of the moment when its first page was asked for, or of its first row, should that be later.
         let first = rows.first().map_or(i64::MIN, |row| row.time);
-        let moment = page.behind.as_ref().map(|behind| behind.moment);
-        let moment = moment.unwrap_or_else(|| page.now.saturating_sub(1).max(first));
-        if more && page.behind.is_none() {
+        let moment = query.behind.as_ref().map(|behind| behind.moment);
+        let moment = moment.unwrap_or_else(|| query.now.saturating_sub(1).max(first));
+        if more && query.behind.is_none() {
             // What comes from now on is behind it.
             self.settings.clock.outlast(moment);
             self.forget_time();
@@ -111,14 +109,16 @@ impl Service {
     }
 
     /// The live sessions that may be on the page.
-    fn live_rows(&mut self, page: &ListPage, place: Option<&SamePlace>) -> Vec<Row> {
+    fn live_rows(&mut self, query: &ListQuery) -> Vec<Row> {
         let shown = |row: &Row| {
-            (page.with_empty || !row.empty) && is_there(&row.info, place) && !page.is_new(row.info.created_at)
+            (query.with_empty || !row.empty)
+                && is_there(&row.info, query.place.as_deref())
+                && !query.is_new(row.info.created_at)
         };
-        let key_of = page.behind.as_ref().map(|behind| (behind.time, &*behind.id));
-        let recent = self.store.recent(key_of, page.with_empty).map(live_row).filter(shown);
-        let mut rows: Vec<Row> = recent.take(page.most).collect();
-        let Some(behind) = &page.behind else { return rows };
+        let key_of = query.behind.as_ref().map(|behind| (behind.time, &*behind.id));
+        let recent = self.store.recent(key_of, query.with_empty).map(live_row).filter(shown);
+        let mut rows: Vec<Row> = recent.take(query.most).collect();
+        let Some(behind) = &query.behind else { return rows };
         // Some may have moved since the page was asked for.
         for (id, active) in self.moved(behind.moment) {
             let Ok(session) = self.store.session(&id) else { continue };

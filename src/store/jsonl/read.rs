@@ -23,10 +23,9 @@ use crate::disk::read::damage::{Place, ReadError, TooLow, Verdict};
 use crate::disk::read::reader::{Held, Scan, read_log};
 use crate::log::{Log, SessionId};
 use crate::session::{Limits, Mended, Rules, Vocabulary};
-use crate::store::SamePlace;
 use crate::store::loader::{ByteFidelity, LogLoader};
 use crate::store::storage::TornTail;
-use crate::store::storage::{Inspected, ListFacts, ListPage, Listed, Loaded, StoredInfo, StoredSummary};
+use crate::store::storage::{Inspected, ListFacts, ListPage, ListQuery, Loaded, StoredInfo, StoredSummary};
 use crate::store::{DaemonId, Detail, Outcome, StorageError};
 
 /// The lock that is held is the ownership: no two count.
@@ -348,12 +347,7 @@ pub(super) fn inspect(
 }
 
 /// A page of all stored sessions.
-pub(super) fn list(
-    shared: &Shared,
-    vocabulary: &Vocabulary,
-    place: Option<Box<SamePlace>>,
-    page: &ListPage,
-) -> Result<Listed, StorageError> {
+pub(super) fn list(shared: &Shared, query: Box<ListQuery>) -> Result<ListPage, StorageError> {
     let fs = shared.fs.as_ref();
     let mut catalogue = shared.seen.catalogue();
     let listing = catalogue
@@ -361,21 +355,21 @@ pub(super) fn list(
         .map_err(|error| failed("listing the store's root directory", &error, Outcome::NotCommitted))?;
     let (mut sessions, mut logs) = (Vec::new(), Vec::new());
     for Found { artifact, facts } in listing.sessions {
-        let is_new = artifact.header.as_ref().is_some_and(|header| page.is_new(header.created_at));
-        let active = match page.moment_before(facts.last_time) {
-            Some(moment) if !is_new => match page.moved.get(&artifact.id) {
+        let is_new = artifact.header.as_ref().is_some_and(|header| query.is_new(header.created_at));
+        let active = match query.moment_before(facts.last_time) {
+            Some(moment) if !is_new => match query.moved.get(&artifact.id) {
                 Some(active) => *active,
                 None => catalogue.active_until(fs, &artifact, moment),
             },
             _ => facts.last_time,
         };
         logs.push(artifact.log.as_ref().map(LogPath::log).zip(artifact.meta));
-        sessions.push(stored_info(artifact, facts, active, vocabulary));
+        sessions.push(stored_info(artifact, facts, active, &query.vocabulary));
     }
     drop(catalogue);
     sessions.extend(listing.skipped.iter().filter(|skipped| skipped.may_hold).map(unsearched));
     let mut owners = None;
-    Ok(Listed::new(sessions, place, page, |index| {
+    Ok(query.page(sessions, |index| {
         let (path, meta) = logs.get(index)?.as_ref()?;
         owner(shared, owners.get_or_insert_with(|| Owners::look(fs)), path, meta)
     }))

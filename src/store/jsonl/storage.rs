@@ -405,8 +405,8 @@ impl Storage for JsonlStorage {
             Request::Find { id, facts, reply } => {
                 self.answer(ticket, reply, move |shared| read::find(shared, &id, facts));
             }
-            Request::List { vocabulary, place, page, reply } => {
-                self.answer(ticket, reply, move |shared| read::list(shared, &vocabulary, place, &page));
+            Request::List { query, reply } => {
+                self.answer(ticket, reply, move |shared| read::list(shared, query));
             }
             Request::LookUp { mut place, reply } => self.answer(ticket, reply, move |_| {
                 place.look_up();
