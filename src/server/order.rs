@@ -264,11 +264,12 @@ mod tests {
     struct Told {
         waiting: Vec<(usize, Vec<String>)>,
         jobs: Vec<Vec<String>>,
+        in_flight: Vec<String>,
     }
 
     impl Told {
         fn busy(&self) -> HashSet<&String> {
-            self.jobs.iter().flatten().collect()
+            self.jobs.iter().flatten().chain(&self.in_flight).collect()
         }
 
         fn is_busy(&self, names: &[String]) -> bool {
@@ -283,9 +284,16 @@ mod tests {
             let holds = match Reach::of(names) {
                 Reach::Named => false,
                 Reach::Sessions => !busy.is_empty(),
-                Reach::Everything => !self.jobs.is_empty(),
+                Reach::Everything => !(self.jobs.is_empty() && self.in_flight.is_empty()),
             };
             holds || names.iter().any(|name| busy.contains(name))
+        }
+
+        /// An append waits for all that waits for its session or for more than one, and for all work but appends.
+        fn lets_append(&self, name: &String) -> bool {
+            let stops = |names: &Vec<String>| names.contains(name) || Reach::of(names).is_wide();
+            !self.waiting.iter().any(|(_, names)| stops(names))
+                && !self.jobs.iter().any(|names| names.contains(name))
         }
 
         fn next_free(&mut self) -> Option<usize> {
@@ -311,6 +319,8 @@ mod tests {
         Begin(Vec<String>),
         End(Index),
         Cancel(Index),
+        TakeOff(String),
+        Land(String),
         /// Takes a free one out, and lets it begin a job, come back to the front where that holds it, or neither.
         Run(u8),
     }
@@ -324,11 +334,14 @@ mod tests {
             ]
             .prop_map(|names| names.into_iter().map(str::to_owned).collect::<Vec<_>>())
         };
+        let one = || prop::sample::select(vec!["a", "b", "c", "d"]).prop_map(str::to_owned);
         prop_oneof![
             4 => names().prop_map(Step::Come),
             1 => names().prop_map(Step::Begin),
             2 => any::<Index>().prop_map(Step::End),
             1 => any::<Index>().prop_map(Step::Cancel),
+            1 => one().prop_map(Step::TakeOff),
+            2 => one().prop_map(Step::Land),
             4 => any::<u8>().prop_map(Step::Run),
         ]
     }
@@ -356,6 +369,16 @@ mod tests {
                         let names = told.jobs.remove(which.index(told.jobs.len()));
                         order.end(&names);
                     }
+                    Step::TakeOff(name) => {
+                        order.take_off(&name);
+                        if !told.in_flight.contains(&name) {
+                            told.in_flight.push(name);
+                        }
+                    }
+                    Step::Land(name) => {
+                        order.land(&name);
+                        told.in_flight.retain(|one| *one != name);
+                    }
                     Step::Cancel(which) if !told.waiting.is_empty() => {
                         let (id, _) = told.waiting.remove(which.index(told.waiting.len()));
                         prop_assert_eq!(order.remove(places[&id]), Some(id));
@@ -382,6 +405,8 @@ mod tests {
                 }
                 for name in ["a", "b", "c", "d"].map(str::to_owned) {
                     prop_assert_eq!(order.is_free(&name), !told.is_busy(std::slice::from_ref(&name)));
+                    prop_assert_eq!(order.lets_append(&name), told.lets_append(&name));
+                    prop_assert_eq!(order.is_in_flight(&name), told.in_flight.contains(&name));
                 }
                 prop_assert_eq!(order.is_empty(), told.waiting.is_empty());
             }
