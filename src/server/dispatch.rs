@@ -88,7 +88,7 @@ impl Server {
 
     fn run_on(&mut self, caller: &Caller, then: Then<String>) {
         self.forget_time();
-        self.write_turn(); // a read shows, and a fork shares, only what is written
+        self.write_out(); // a read shows, and a fork shares, only what is written
         self.mark();
         let Some(service) = self.service.as_mut() else { return };
         service.call = Call { entered: true, ..Call::new(&caller.id) };
@@ -137,10 +137,10 @@ impl Server {
             }
             AfterCall::Durable => {
                 let id = caller.names.first().and_then(|id| service.store.session(id).ok());
-                let slot =
-                    slot.or_else(|| id.map(|session| service.turn.touch(session.id(), session.next_seq())));
+                let slot = slot
+                    .or_else(|| id.map(|session| service.write_set.touch(session.id(), session.next_seq())));
                 if let Some(slot) = slot {
-                    service.turn.answered(slot, start, service.out.len(), true);
+                    service.write_set.answered(slot, start, service.out.len(), true);
                 }
             }
             AfterCall::Replay { id, opened } => {
@@ -155,7 +155,7 @@ impl Server {
             }
             AfterCall::Respond | AfterCall::Need(_) => {
                 if let Some(slot) = slot {
-                    service.turn.answered(slot, start, service.out.len(), false);
+                    service.write_set.answered(slot, start, service.out.len(), false);
                 }
             }
         }

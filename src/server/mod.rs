@@ -24,7 +24,8 @@ mod service;
 mod splice;
 mod too_large;
 mod trace;
-mod turn;
+
+mod write_out;
 mod write_set;
 
 pub use ambient::{Clock, IdSource};

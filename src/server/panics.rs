@@ -46,7 +46,7 @@ impl Server {
                 service.out.push('\n'); // what has left cannot be taken back: no line of ours is lost behind it
             } else {
                 service.out.truncate(self.mark);
-                service.turn.cut(self.mark);
+                service.write_set.cut(self.mark);
             }
         }
         false
@@ -156,7 +156,7 @@ impl Service {
         match self.store.rollback() {
             Some(RolledBack::Events(id, from)) => {
                 self.followers.remove(&id);
-                self.turn.untouch(&id, from);
+                self.write_set.untouch(&id, from);
             }
             Some(RolledBack::Session(session)) => {
                 self.followers.remove(session.id());
@@ -263,7 +263,11 @@ mod tests {
             assert_eq!(out.lines().count(), 1, "{out}");
             let service = server.service.as_mut().unwrap();
             assert_eq!(service.store.session("s").unwrap().next_seq().get(), before);
-            assert_eq!(service.turn.is_empty(), before == 0, "a session that got nothing is not written");
+            assert_eq!(
+                service.write_set.is_empty(),
+                before == 0,
+                "a session that got nothing is not written"
+            );
             // The next event takes its place, and is told with what was told before, each once.
             server.receive(APPEND.as_bytes());
             server.settle();

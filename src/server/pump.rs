@@ -5,7 +5,7 @@ use super::panics::survives;
 use super::pending::{Lines, Undo, Waiting};
 use super::server::{Origin, Server};
 use super::service::{Service, notify};
-use super::turn::refuse_durable;
+use super::write_out::refuse_durable;
 use super::write_set::refuse_lines;
 use crate::json::quote;
 use crate::log::{Seq, SessionId};
@@ -112,7 +112,7 @@ impl Server {
 
     /// Ends a turn: writes what requests have committed, and carries out what the store's answers allow.
     pub fn settle(&mut self) {
-        self.write_turn();
+        self.write_out();
         self.work();
         self.forget_time();
     }
@@ -131,8 +131,8 @@ impl Server {
                 self.hear(event);
             } else if let Some(line) = if self.has_room() { self.queue.next_free() } else { None } {
                 self.take(&line, Origin::Behind);
-            } else if self.service.as_ref().is_some_and(|service| !service.turn.is_empty()) {
-                self.write_turn();
+            } else if self.service.as_ref().is_some_and(|service| !service.write_set.is_empty()) {
+                self.write_out();
             } else {
                 break;
             }
@@ -143,7 +143,7 @@ impl Server {
     fn has_settled(&mut self) -> bool {
         let is_written = self.service.as_mut().is_some_and(|service| {
             let has_events = survives(|| service.storage.has_events()).unwrap_or(true);
-            !has_events && service.turn.is_empty()
+            !has_events && service.write_set.is_empty()
         });
         is_written && self.queue.is_told() && self.is_idle()
     }
@@ -180,7 +180,7 @@ impl Server {
         if survives(|| service.storage.has_events()) == Some(false) {
             return None;
         }
-        self.write_turn(); // what an event takes back takes all behind it along
+        self.write_out(); // what an event takes back takes all behind it along
         let service = self.service.as_mut()?;
         survives(|| service.storage.poll()).flatten()
     }

@@ -11,7 +11,7 @@ use super::methods::{append_direct, append_usual, method_table};
 use super::order::everything;
 use super::pending::{Queue, RequestId};
 use super::response::write_error;
-use super::service::{Service, Settings, Slot};
+use super::service::{Service, ServiceCell, Settings};
 use super::splice::{Outlet, StreamSink};
 use crate::json::{Json, Scratch};
 use crate::protocol::{Code, Method, Scope, WireError};
@@ -32,7 +32,7 @@ pub(super) enum Origin {
 /// The protocol for one client.
 pub struct Server {
     pub(super) methods: Methods,
-    pub(super) slot: Arc<Slot>,
+    pub(super) slot: Arc<ServiceCell>,
     /// Here but for the moments in which a method runs.
     pub(super) service: Option<Box<Service>>,
     pub(super) queue: Queue,
@@ -59,7 +59,7 @@ pub struct Server {
 impl Server {
     /// A server with no session and no client yet.
     pub fn new(settings: Settings, storage: Box<dyn Storage + Send>) -> Self {
-        let slot = Arc::new(Slot::default());
+        let slot = Arc::new(ServiceCell::default());
         let methods = method_table(Arc::clone(&slot));
         let service = Some(Box::new(Service::new(settings, storage)));
         Self {
@@ -261,7 +261,7 @@ impl Server {
         }
         if !is_append(request) {
             self.forget_time();
-            self.write_turn(); // a read shows, and a fork shares, only what is written
+            self.write_out(); // a read shows, and a fork shares, only what is written
             self.mark();
             if self.must_wait(from, request, line, &names) {
                 return;

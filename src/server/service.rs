@@ -11,7 +11,7 @@ use super::call::{AfterCall, Answer, Call, CallError};
 use super::connection::Connection;
 use super::history_stream::begin_update;
 use super::splice::StreamSink;
-use super::write_set::Turn;
+use super::write_set::WriteSet;
 use crate::acp::{Follower, Options, Replay, Updates};
 use crate::json::{escape_separators, quote};
 use crate::log::{Event, Header, Offset, SessionId};
@@ -94,7 +94,7 @@ pub(super) struct Service {
     /// Who follows the sessions with ACP updates (`liveUpdates`).
     pub(super) followers: Followers,
     /// What of this turn is not yet handed to the operating system.
-    pub(super) turn: Turn,
+    pub(super) write_set: WriteSet,
     /// Sessions that another daemon has taken over, until they are live again, with the error that says so.
     pub(super) lost: HashMap<String, StorageError>,
     /// The time of this turn's appends, once one has looked at the system's clock.
@@ -116,7 +116,7 @@ impl Service {
             outlet: None,
             unread: None,
             followers: Followers::default(),
-            turn: Turn::default(),
+            write_set: WriteSet::default(),
             lost: HashMap::new(),
             time: None,
         }
@@ -185,7 +185,7 @@ impl Service {
         }
         let session = self.store.session(id).ok()?;
         let slot =
-            (self.durable_store && !session.is_ephemeral()).then(|| self.turn.touch(session.id(), from));
+            (self.durable_store && !session.is_ephemeral()).then(|| self.write_set.touch(session.id(), from));
         let start = self.out.len();
         if self.connection.wants(Notice::Event) {
             for event in session.history().log().range(from, to) {
@@ -194,7 +194,7 @@ impl Service {
         }
         self.followers.told(&self.connection, &self.settings.wire, session, from, &mut self.out);
         if let Some(slot) = slot {
-            self.turn.answered(slot, start, self.out.len(), false);
+            self.write_set.answered(slot, start, self.out.len(), false);
         }
         slot
     }
@@ -218,13 +218,13 @@ impl Service {
     /// in the output.
     pub(super) fn behind_flight(&mut self, id: &str) -> Option<(usize, usize)> {
         let session = self.store.session(id).ok()?;
-        Some((self.turn.touch(session.id(), session.next_seq()), self.out.len()))
+        Some((self.write_set.touch(session.id(), session.next_seq()), self.out.len()))
     }
 
     /// What was said since then waits with its slot.
     pub(super) fn end_flight(&mut self, flight: Option<(usize, usize)>) {
         if let Some((slot, start)) = flight {
-            self.turn.cover(slot, start, self.out.len());
+            self.write_set.cover(slot, start, self.out.len());
         }
     }
 
@@ -361,9 +361,9 @@ pub(super) fn session_id(field: &str, text: &str) -> Result<SessionId, WireError
 
 /// Where the method table finds the service while it answers a call.
 #[derive(Default)]
-pub(super) struct Slot(Mutex<Option<Box<Service>>>);
+pub(super) struct ServiceCell(Mutex<Option<Box<Service>>>);
 
-impl Slot {
+impl ServiceCell {
     /// Lends the service to the methods.
     pub(super) fn put(&self, service: Box<Service>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);

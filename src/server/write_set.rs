@@ -35,7 +35,7 @@ struct Entry {
 
 /// The unwritten part of a turn.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct WriteSet {
     touched: Vec<Touched>,
     /// The slots by session, once there are more than [`FEW`].
     slots: HashMap<SessionId, usize, RandomState>,
@@ -101,7 +101,7 @@ impl<T: Default> Slots<T> {
     }
 }
 
-impl Turn {
+impl WriteSet {
     pub(super) fn is_empty(&self) -> bool {
         self.touched.is_empty()
     }

@@ -140,7 +140,7 @@ fn one_batch(service: &mut Service, request: &Request<'_>) -> Option<()> {
     out.push_str(number.format(done.time));
     end_result(out, done.duplicate());
     if let Some(slot) = slot {
-        service.turn.answered(slot, start, service.out.len(), false);
+        service.write_set.answered(slot, start, service.out.len(), false);
     }
     Some(())
 }
@@ -333,15 +333,15 @@ impl Service {
         let start = self.out.len();
         let slot = if appended.duplicate {
             // Of an event of this very turn, perhaps: then the answer stands or falls with its write.
-            let slot = self.turn.slot_of(place.session);
+            let slot = self.write_set.slot_of(place.session);
             if slot.is_none() {
                 self.storage.check(session.id()).map_err(|error| Uncommitted::Lost(error.into()))?;
             }
             slot
         } else {
             let from = appended.seq.before();
-            let slot =
-                (self.durable_store && !session.is_ephemeral()).then(|| self.turn.touch(session.id(), from));
+            let slot = (self.durable_store && !session.is_ephemeral())
+                .then(|| self.write_set.touch(session.id(), from));
             if let Some(event) = event.filter(|_| self.connection.wants(Notice::Event)) {
                 announce(&mut self.out, self.connection.prefix, session, event);
             }
@@ -350,7 +350,7 @@ impl Service {
         };
         answer(&mut self.out, &appended, event.map_or("", Event::place));
         if let Some(slot) = slot {
-            self.turn.answered(slot, start, self.out.len(), false);
+            self.write_set.answered(slot, start, self.out.len(), false);
         }
         Ok((appended, slot))
     }
@@ -394,7 +394,7 @@ impl Service {
             return Ok(self.committed(id, done.committed, done.first.plus(done.count)));
         }
         // Of events of this very turn, perhaps.
-        let slot = self.turn.slot_of(id);
+        let slot = self.write_set.slot_of(id);
         if let (None, Ok(session)) = (slot, self.store.session(id)) {
             self.storage.check(session.id())?;
         }

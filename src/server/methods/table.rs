@@ -12,13 +12,13 @@ use crate::protocol::methods;
 use crate::protocol::params::*;
 use crate::protocol::results::*;
 use crate::server::call::Answer;
-use crate::server::service::{Service, Slot};
+use crate::server::service::{Service, ServiceCell};
 
 macro_rules! register {
     ($($(#[doc = $doc:literal])+ fn $method:ident($params:ty) -> $result:ty
         { name: $name:literal, $($more:tt)+ })+) => {
         /// Every method, called on the service that stands in the slot.
-        pub(in crate::server) fn method_table(slot: Arc<Slot>) -> Methods {
+        pub(in crate::server) fn method_table(slot: Arc<ServiceCell>) -> Methods {
             let mut table = RpcModule::new(slot);
             $(register::<$params, $result, _>(&mut table, $name, Service::$method);)+
             table.into()
@@ -29,7 +29,7 @@ methods!(register);
 
 /// Registers one method. Its body gives the result of the table, or that in one of the two dialects (`Face`).
 fn register<P, R, A>(
-    table: &mut RpcModule<Arc<Slot>>,
+    table: &mut RpcModule<Arc<ServiceCell>>,
     name: &'static str,
     body: fn(&mut Service, P) -> Answer<A>,
 ) where

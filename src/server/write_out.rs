@@ -13,9 +13,11 @@ use crate::store::{Outcome, StorageError};
 
 impl Server {
     /// Hands what this turn has committed to the store, before any of it is told.
-    pub(super) fn write_turn(&mut self) {
-        let Some(service) = self.service.as_mut().filter(|service| !service.turn.is_empty()) else { return };
-        let (touched, settling) = service.turn.take();
+    pub(super) fn write_out(&mut self) {
+        let Some(service) = self.service.as_mut().filter(|service| !service.write_set.is_empty()) else {
+            return;
+        };
+        let (touched, settling) = service.write_set.take();
         let mut outcomes = Vec::with_capacity(touched.len());
         for Touched { id, from } in &touched {
             outcomes.push(match service.store.session_mut(id.as_str()) {
@@ -63,7 +65,7 @@ impl Server {
             }
         }
         if let Some(service) = self.service.as_mut() {
-            service.turn.reuse(touched, settling);
+            service.write_set.reuse(touched, settling);
         }
     }
 
