@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use similar::{Algorithm, DiffTag, capture_diff_slices};
+
 use super::walk::pointer_at;
 
 /// Lines up to this many characters are shown whole.
@@ -13,8 +15,6 @@ const AROUND: usize = 40;
 const EQUAL_RUN: usize = 3;
 /// Of lines in a row that stand for nothing expected, so many are shown.
 const SURPLUS_SHOWN: usize = 20;
-/// Above this many comparisons, lines are paired as they come instead of being aligned.
-const ALIGN_LIMIT: usize = 4_000_000;
 
 /// One step from the old lines to the new ones; numbers are indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,50 +30,16 @@ pub(super) enum Edit {
 /// The edits that lead from `old` to `new`, in order, with as many equal lines as can be; between two equal lines the
 /// deletions come first.
 pub(super) fn edits<T: AsRef<[u8]>>(old: &[&[u8]], new: &[T]) -> Vec<Edit> {
-    let same = |i: usize, j: usize| match (old.get(i), new.get(j)) {
-        (Some(a), Some(b)) => *a == b.as_ref(),
-        _ => false,
-    };
-    let shorter = old.len().min(new.len());
-    let head = (0..shorter).take_while(|i| same(*i, *i)).count();
-    let tail = (1..=shorter - head).take_while(|k| same(old.len() - k, new.len() - k)).count();
-    let (rows, columns) = (old.len() - head - tail, new.len() - head - tail);
-
-    let mut edits: Vec<Edit> = (0..head).map(|i| Edit::Equal(i, i)).collect();
-    let (mut i, mut j) = (0, 0);
-    if rows.saturating_mul(columns) <= ALIGN_LIMIT {
-        // longest[i][j] = the length of the longest common subsequence from row i and column j on.
-        let width = columns + 1;
-        let mut longest = vec![0_u32; (rows + 1) * width];
-        let get = |table: &[u32], i: usize, j: usize| table.get(i * width + j).copied().unwrap_or(0);
-        for i in (0..rows).rev() {
-            for j in (0..columns).rev() {
-                let value = if same(head + i, head + j) {
-                    get(&longest, i + 1, j + 1) + 1
-                } else {
-                    get(&longest, i + 1, j).max(get(&longest, i, j + 1))
-                };
-                if let Some(cell) = longest.get_mut(i * width + j) {
-                    *cell = value;
-                }
-            }
-        }
-        while i < rows && j < columns {
-            if same(head + i, head + j) {
-                edits.push(Edit::Equal(head + i, head + j));
-                (i, j) = (i + 1, j + 1);
-            } else if get(&longest, i + 1, j) >= get(&longest, i, j + 1) {
-                edits.push(Edit::Delete(head + i));
-                i += 1;
-            } else {
-                edits.push(Edit::Insert(head + j));
-                j += 1;
-            }
+    let new: Vec<&[u8]> = new.iter().map(AsRef::as_ref).collect();
+    let mut edits = Vec::with_capacity(old.len().max(new.len()));
+    for op in capture_diff_slices(Algorithm::Myers, old, &new) {
+        let (old, new) = (op.old_range(), op.new_range());
+        if op.tag() == DiffTag::Equal {
+            edits.extend(old.zip(new).map(|(i, j)| Edit::Equal(i, j)));
+        } else {
+            edits.extend(old.map(Edit::Delete).chain(new.map(Edit::Insert)));
         }
     }
-    edits.extend((i..rows).map(|i| Edit::Delete(head + i)));
-    edits.extend((j..columns).map(|j| Edit::Insert(head + j)));
-    edits.extend((0..tail).map(|k| Edit::Equal(old.len() - tail + k, new.len() - tail + k)));
     // Within one change, deletions first.
     for change in edits.split_mut(|edit| matches!(edit, Edit::Equal(..))) {
         change.sort_by_key(|edit| matches!(edit, Edit::Insert(_)));

@@ -1,12 +1,10 @@
 //! A private directory for one run: the store and the fault files, removed afterwards.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-static NEXT: AtomicU64 = AtomicU64::new(0);
+use tempfile::TempDir;
 
 /// Bytes of a fixture.
 const MAX_COPIED: u64 = 1 << 30;
@@ -14,43 +12,29 @@ const MAX_COPIED: u64 = 1 << 30;
 /// The directory; dropping it removes it.
 #[derive(Debug)]
 pub(super) struct Scratch {
-    root: PathBuf,
+    root: TempDir,
 }
 
 impl Scratch {
     /// Creates an empty directory that only this user can read, with an empty store in it.
     pub(super) fn create() -> io::Result<Self> {
+        let private = Permissions::from_mode(0o700);
         let parent = std::env::temp_dir().canonicalize()?;
-        loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let root = parent.join(format!("sessiond-replay-{}-{number}", std::process::id()));
-            match DirBuilder::new().mode(0o700).create(&root) {
-                Ok(()) => {
-                    let scratch = Self { root };
-                    DirBuilder::new().mode(0o700).create(scratch.store())?;
-                    return Ok(scratch);
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let root =
+            tempfile::Builder::new().prefix("sessiond-replay-").permissions(private).tempdir_in(parent)?;
+        let scratch = Self { root };
+        DirBuilder::new().mode(0o700).create(scratch.store())?;
+        Ok(scratch)
     }
 
     /// The store's root.
     pub(super) fn store(&self) -> PathBuf {
-        self.root.join("store")
+        self.root.path().join("store")
     }
 
     /// The fault file of the daemon with this number.
     pub(super) fn faults(&self, number: usize) -> PathBuf {
-        self.root.join(format!("faults-{number}"))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Nothing more can be done about a directory that cannot be removed.
-        let _ = fs::remove_dir_all(&self.root);
+        self.root.path().join(format!("faults-{number}"))
     }
 }
 
@@ -113,14 +97,13 @@ fn stays_below(link: &Path, depth: usize) -> bool {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_scratch_directory_is_private_and_goes_away() {
         let (one, two) = (Scratch::create().unwrap(), Scratch::create().unwrap());
         assert_ne!(one.store(), two.store());
-        assert_eq!(fs::metadata(&one.root).unwrap().permissions().mode() & 0o777, 0o700);
-        let root = one.root.clone();
+        assert_eq!(fs::metadata(one.root.path()).unwrap().permissions().mode() & 0o777, 0o700);
+        let root = one.root.path().to_owned();
         drop(one);
         assert!(!root.exists() && two.store().is_dir());
     }
