@@ -19,7 +19,7 @@ const MORE: &str = "Limits, clock, ids and more: sessiond --help";
 /// Keeps event-sourced agent sessions and speaks JSON-RPC over stdio.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true, after_help = MORE, after_long_help = "")]
-struct Cli {
+pub(super) struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 mod check;
 mod command;
+mod flag_table;
 mod flags;
 mod replay;
 mod schema;
@@ -9,5 +10,6 @@ mod serve;
 
 pub use check::{RepairArgs, VerifyArgs, main_repair, main_verify};
 pub use command::main;
+pub use flag_table::flag_table;
 pub use flags::between;
 pub use replay::{ReplayArgs, main_replay};

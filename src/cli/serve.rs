@@ -39,7 +39,7 @@ flags. By hand: one JSON message a line, Ctrl-D ends it. For example:
 pub(super) struct ServeArgs {
     /// Where sessions are kept: memory: or jsonl:DIR.
     ///
-    /// By default $SESSIOND_STORE, else files in the user's state directory.
+    /// By default $SESSIOND_STORE unless it is empty, else files in the user's state directory.
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// Write the conversation to FILE as a transcript.
@@ -64,7 +64,7 @@ pub(super) struct ServeArgs {
     fault_file: Option<PathBuf>,
     /// The least level that is logged to stderr.
     ///
-    /// off, error, warn, info, debug or trace.
+    /// off, error, warn, info, debug or trace, which tells of each request too: method, id, session, microseconds.
     #[arg(long, value_name = "LEVEL", default_value = "warn")]
     log: LevelFilter,
     #[command(flatten)]

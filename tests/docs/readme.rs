@@ -1,7 +1,7 @@
 //! Do README and the pages of `docs/` say what the daemon does? The tour, the commands, the tables, the links.
 //!
 //! `README_UPDATE=1 cargo test --test docs readme::` puts what came back, and the log, into the tour, and the tables that are
-//! made from the schemas into their pages.
+//! made from the schemas and the flags into their pages.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use sessiond::cli::flag_table;
 use sessiond::protocol::schema::tables;
 use sessiond::replay::{Options, run};
 
@@ -55,12 +56,6 @@ fn rows(text: &str, heading: &str) -> Vec<Vec<String>> {
     let section = section.split("\n## ").next().unwrap();
     let rows = section.lines().filter(|line| line.starts_with('|')).skip(2);
     rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()).collect()
-}
-
-/// The names in backticks of each row's cell.
-fn names(rows: &[Vec<String>], cell: usize) -> Vec<String> {
-    let cell = rows.iter().map(|row| row.get(cell).unwrap());
-    cell.map(|cell| cell.split('`').nth(1).unwrap().to_owned()).collect()
 }
 
 /// Runs the tour's conversation; the transcripts as they came, or the report of what differs.
@@ -193,8 +188,8 @@ fn with_table(text: &str, name: &str, table: &str) -> Option<String> {
 }
 
 #[test]
-fn the_tables_of_what_the_schemas_say_are_current() {
-    for (name, table) in tables() {
+fn the_tables_of_what_the_schemas_and_the_help_say_are_current() {
+    for (name, table) in tables().into_iter().chain([("flags", flag_table())]) {
         let (page_name, text, made) = pages()
             .into_iter()
             .find_map(|page_name| {
@@ -208,29 +203,6 @@ fn the_tables_of_what_the_schemas_say_are_current() {
             assert!(text == made, "{page_name}: {name} is stale; run: {UPDATE_COMMAND}\n{table}");
         }
     }
-}
-
-#[test]
-fn the_table_of_flags_is_the_help_text() {
-    let help = Command::new(env!("CARGO_BIN_EXE_sessiond")).args(["serve", "--help"]).output().unwrap();
-    let help = String::from_utf8(help.stdout).unwrap();
-    let word = |text: &str| -> String {
-        text.chars().take_while(|char| char.is_ascii_lowercase() || *char == '-').collect()
-    };
-    // A flag stands first on its line, after its short form if it has one.
-    let helped = help.lines().filter_map(|line| line.trim_start().split_once("--"));
-    let helped: BTreeSet<String> = helped
-        .filter(|(before, _)| before.is_empty() || before.ends_with(", "))
-        .map(|(_, rest)| word(rest))
-        .filter(|flag| flag != "help" && flag != "version")
-        .collect();
-    let named = rows(&page(CLI), "Limits and flags");
-    let named: BTreeSet<String> = names(&named, 0)
-        .iter()
-        .map(|flag| word(flag.trim_start_matches("--")))
-        .filter(|flag| flag != "help" && flag != "version")
-        .collect();
-    assert_eq!(named, helped);
 }
 
 #[test]
