@@ -24,7 +24,6 @@ mod service;
 mod splice;
 mod too_large;
 mod trace;
-
 mod write_out;
 mod write_set;
 

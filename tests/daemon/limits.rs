@@ -154,15 +154,16 @@ fn a_surface_that_fills_no_line_can_be_folded_from_pages() {
 fn repairs_that_fill_no_line_are_refused() {
     let mut daemon = smallest();
     call(&mut daemon, "session/new", json!({"sessionId": "s"}));
-    let data = json!({"id": "same", "role": "user", "content": [], "source": {"kind": "user"}});
+    let content = json!([{"type": "text", "text": "x"}]);
+    let data = json!({"id": "same", "role": "user", "content": content, "source": {"kind": "user"}});
     let message = json!({"type": "user/message", "data": data, "surfaceOp": "append"});
     for _ in 0..3 {
-        let batch = json!({"sessionId": "s", "events": vec![message.clone(); 250]});
-        assert_eq!(call(&mut daemon, "session/append_batch", batch)["result"]["count"], 250);
+        let batch = json!({"sessionId": "s", "events": vec![message.clone(); 200]});
+        assert_eq!(call(&mut daemon, "session/append_batch", batch)["result"]["count"], 200);
     }
     let request = |pairing: &str| json!({"sessionId": "s", "pairing": pairing});
     let plain = call(&mut daemon, "session/request", request("as_is"));
-    assert_eq!(plain["result"]["messages"].as_array().unwrap().len(), 750);
+    assert_eq!(plain["result"]["messages"].as_array().unwrap().len(), 600);
     let refused = call(&mut daemon, "session/request", request("repair"))["error"].clone();
     assert_eq!((&refused["data"]["code"], &refused["data"]["max"]), (&json!("LIMIT_EXCEEDED"), &json!(LINE)));
     let some = json!({"sessionId": "s", "pairing": "repair", "throughSeq": 99});

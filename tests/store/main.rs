@@ -17,6 +17,7 @@ mod every_record;
 mod faults;
 mod list_pages;
 mod maintain;
+mod mending;
 mod power;
 mod refusals;
 mod remote;
