@@ -26,6 +26,7 @@ macro_rules! codes {
     ($(#[doc = $doc:literal] $name:ident = $number:literal, $text:literal { $($fact:literal: $kind:ident),* };)*) => {
         /// The stable name of an error: `error.data.code`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[non_exhaustive]
         pub enum Code {
             $(#[doc = $doc] #[serde(rename = $text)] $name,)*
         }

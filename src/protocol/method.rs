@@ -11,6 +11,7 @@ use super::schema::Defs;
 
 /// What a request of a method waits for, and what waits for it (PROTOCOL 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Scope {
     /// The sessions that its params name by `sessionId` and `childSessionId`.
     Sessions,
@@ -24,6 +25,7 @@ pub enum Scope {
 
 /// The form of a method in the acp dialect (PROTOCOL 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Acp {
     /// ACP has no such method: it is the native one.
     None,
@@ -35,6 +37,7 @@ pub enum Acp {
 
 /// The result of a method in the acp dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AcpResult {
     /// These members stand at the root, and the native result under `_meta.sessiond`.
     Root(&'static [&'static str]),

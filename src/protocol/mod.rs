@@ -1,5 +1,7 @@
 //! The words of the wire: methods, params and results, notifications, errors, and their schemas (PROTOCOL 3 to 6).
 
+#[allow(missing_docs)]
+pub mod bookkeeping;
 mod dialect;
 mod errors;
 pub mod initialize;

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::bookkeeping::*;
 use super::shapes::{AnyObject, Event};
 
 /// What an event says, for the types that writers and readers of conversations share.
@@ -24,7 +25,15 @@ pub enum Payload {
     ToolCall(ToolCall),
     ToolResult(ToolResult),
     TodoWrite(TodoWrite),
-    /// Another type, or data that is not as writers put it there: `Event::data` has it.
+    RequestHeader(HeaderEvent),
+    RequestContext(RequestContext),
+    SessionTitle(SessionTitle),
+    CompactionStart(CompactionStart),
+    CompactionSummary(CompactionSummary),
+    CompactionPrune(Shadowed),
+    CompactionEnd(CompactionEnd),
+    ModelSelection(ModelSelection),
+    /// Another type, or data that is not as writers put it there: [`Event::data`] has it.
     Other,
 }
 
@@ -43,6 +52,14 @@ impl Payload {
             "tool/call" => data.read().map(Self::ToolCall),
             "tool/result" => data.read().map(Self::ToolResult),
             "todo/write" => data.read().map(Self::TodoWrite),
+            "request/header" => data.read().map(Self::RequestHeader),
+            "request/context" => data.read().map(Self::RequestContext),
+            "session/title" => data.read().map(Self::SessionTitle),
+            "compaction/start" => data.read().map(Self::CompactionStart),
+            "compaction/summary" => data.read().map(Self::CompactionSummary),
+            "compaction/prune" => data.read().map(Self::CompactionPrune),
+            "compaction/end" => data.read().map(Self::CompactionEnd),
+            "model/selection" => data.read().map(Self::ModelSelection),
             _ => return Self::Other,
         };
         read.unwrap_or(Self::Other)

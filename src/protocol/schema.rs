@@ -4,7 +4,6 @@
 //! under its own `$defs`. [`bundle`] is all of them in one document over shared `$defs`. [`tables`] are those of `docs/`.
 
 mod acp;
-mod bookkeeping;
 mod checks;
 mod defs;
 mod errors;

@@ -202,7 +202,7 @@ pub struct RequestHeader {
 }
 
 /// The model and how it is called. It may hold more members, such as temperature, maxTokens and stop.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestConfig {
     /// Who serves the model.

@@ -10,7 +10,9 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use sessiond::json::Json;
 use sessiond::log::Kind;
+use sessiond::protocol::payloads::Payload;
 use sessiond::protocol::schema;
+use sessiond::protocol::shapes::Event;
 use sessiond::server::{Server, Settings};
 use sessiond::store::MemoryStorage;
 use sessiond::view::RETIRED;
@@ -504,4 +506,40 @@ fn what_the_reference_writes_is_usual() {
         }
     }
     assert!(met.len() > 12, "{met:?}");
+}
+
+#[test]
+fn the_examples_of_each_type_read_as_its_payload() {
+    const TYPED: [&str; 18] = [
+        "assistant/chunk",
+        "assistant/message",
+        "compaction/end",
+        "compaction/prune",
+        "compaction/start",
+        "compaction/summary",
+        "model/selection",
+        "request/context",
+        "request/header",
+        "session/title",
+        "step/end",
+        "step/start",
+        "todo/write",
+        "tool/call",
+        "tool/result",
+        "turn/end",
+        "turn/start",
+        "user/message",
+    ];
+    let mut met: Vec<&str> = Vec::new();
+    let document = document();
+    for (name, entry) in types(&document) {
+        for data in examples(entry) {
+            let line = json!({ "type": name, "seq": 0, "time": 0, "data": data }).to_string();
+            let payload = Payload::of(&serde_json::from_str::<Event>(&line).unwrap());
+            assert_eq!(payload == Payload::Other, !TYPED.contains(&&**name), "{line} {payload:?}");
+            met.extend(TYPED.iter().find(|typed| *typed == name));
+        }
+    }
+    met.dedup();
+    assert_eq!(met, TYPED);
 }

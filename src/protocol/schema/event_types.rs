@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::bookkeeping as kept;
 use super::defs::Defs;
 use crate::log::Kind;
-use crate::protocol::payloads as is;
+use crate::protocol::{bookkeeping as kept, payloads as is};
 
 /// Of each known type (FORMAT 3): its name, what it is for, and examples of its data as JSON texts. Of types that
 /// nothing here reads the purpose is told as far as their names and public logs tell it.
