@@ -24,7 +24,7 @@ fn row(flag: &Arg) -> Option<String> {
     };
     let default = flag.get_default_values().first().map(|default| in_units(&default.to_string_lossy()));
     let help = flag.get_long_help().or(flag.get_help())?.to_string();
-    let help = help.trim().split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
     Some(format!("| `--{}{value}` | {} | {help} |\n", flag.get_long()?, default.unwrap_or_default()))
 }
 
