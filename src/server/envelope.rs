@@ -29,16 +29,36 @@ pub struct Request<'a> {
     line: Checks,
 }
 
-impl<'a> Request<'a> {
-    /// What the scanner says of a value in params. Within `max_depth` its depth is an upper bound.
-    pub fn checks(&self, value: Json<'a>, max_depth: u32) -> Checks {
-        /// The message and its params are two levels around every value.
-        const AROUND: u32 = 2;
-        let depth = self.line.depth.saturating_sub(AROUND).max(1);
-        if self.line.fault.is_none() && depth <= max_depth {
-            return Checks { depth, ..self.line };
+/// Params, with what the scanner said of the text that they stand in.
+#[derive(Clone, Copy)]
+pub(super) struct Scanned<'a> {
+    /// The params object.
+    pub(super) value: Json<'a>,
+    checks: Checks,
+    /// Levels of the text around every value in the object, its own included.
+    around: u32,
+}
+
+impl<'a> Scanned<'a> {
+    /// Params that are a text of their own.
+    pub(super) fn alone(value: Json<'a>, checks: Checks) -> Self {
+        Self { value, checks, around: 1 }
+    }
+
+    /// What the scanner says of a value in the object. Within `max_depth` its depth is an upper bound.
+    pub(super) fn checks(self, value: Json<'a>, max_depth: u32) -> Checks {
+        let depth = self.checks.depth.saturating_sub(self.around).max(1);
+        if self.checks.fault.is_none() && depth <= max_depth {
+            return Checks { depth, ..self.checks };
         }
         Json::parse(value.text()).map(|(_, checks)| checks).unwrap_or_default()
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Its params as they stand in its line: in the message.
+    pub(super) fn scanned(&self) -> Scanned<'a> {
+        Scanned { value: self.params, checks: self.line, around: 2 }
     }
 }
 

@@ -22,6 +22,7 @@ mod response;
 mod server;
 mod service;
 mod splice;
+mod tape_reader;
 mod too_large;
 mod trace;
 mod write_out;

@@ -1,5 +1,6 @@
 //! Does an append, or a batch, that goes past the method table answer, announce and store the same bytes as one that
-//! goes through it?
+//! goes through it? All are committed by one function, so what may differ is what the readers of lines (as an earlier
+//! one is spelt, by its members, through the table's types) make of a line, and how the answer is put.
 
 use proptest::prelude::*;
 use sessiond::server::{Clock, IdSource, Server, Settings};
@@ -51,6 +52,12 @@ fn assert_same(lines: &[String]) {
     for (at, (direct, table)) in direct.iter().zip(&table).enumerate() {
         let line = at.checked_sub(4).and_then(|at| lines.get(at)).map_or("after", String::as_str);
         assert_eq!(direct, table, "\nfor {line}");
+        // The types of the table and the reader by members take the same params: the latter never has the last word.
+        let says = |text: &str| table.contains(&format!("must be {text}\""));
+        assert!(
+            !["there", "an array of events", "of an append's members only"].iter().any(|text| says(text)),
+            "{table}"
+        );
     }
 }
 
@@ -65,11 +72,11 @@ fn by_hand() {
         r#"{"sessionId":"s","type":"session/title","data":[[[[[1]]]]],"_meta":{"a":[[[[[[[[1]]]]]]]]}}"#,
         r#"{"sessionId":"s","type":"session/title","data":[[[[[[1]]]]]]}"#,
         "{\"sessionId\":\"s\",\"type\":\"a\u{2028}b\",\"data\":1,\"ignorable\":true}",
-        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1}}"#,
-        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1}}"#,
+        // An id is minted; both are there already, and the id is told again.
+        r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":"append"}"#,
+        r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":"append","expectedSeq":3}"#,
+        r#"{"sessionId":"s","type":"session/title","data":{},"expectedSeq":0}"#,
         r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":0}"#,
-        r#"{"sessionId":"s","type":"turn/start","data":{ "turn" : 1 },"expectedSeq":0}"#,
-        r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":9}"#,
         r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":1.0}"#,
         r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":1e0}"#,
         r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":-0}"#,
@@ -79,12 +86,8 @@ fn by_hand() {
         r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":9007199254740992}"#,
         r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":18446744073709551616}"#,
         r#"{"sessionId":"s","type":"turn/start","data":{"turn":1},"expectedSeq":null}"#,
-        r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":"append"}"#,
-        r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":"append","expectedSeq":1}"#,
         r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":null}"#,
         r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":"append","sourceEventSeqs":null}"#,
-        r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":{"op":"replace","start":1,"end":1},"sourceEventSeqs":[ 1, 0 ]}"#,
-        r#"{"sessionId":"s","type":"user/message","data":{"role":"user","content":[],"source":{"kind":"user"}},"surfaceOp":{"op":"replace","op":"replace"}}"#,
         r#"{"sessionId":"nobody","type":"turn/start","data":{"turn":1}}"#,
         r#"{"sessionId":"gone","type":"turn/start","data":{"turn":1}}"#,
         r#"{"sessionId":"","type":"turn/start","data":{"turn":1}}"#,
@@ -98,12 +101,9 @@ fn by_hand() {
         r#"{"sessionId":"s","type":null,"data":{}}"#,
         r#"{"sessionId":"s","type":{},"data":{}}"#,
         r#"{"sessionId":"s","type":"session\/title","data":{}}"#,
-        r#"{"sessionId":"s","type":"my/event","data":{}}"#,
-        r#"{"sessionId":"s","type":"my/event","data":{},"ignorable":true}"#,
         r#"{"sessionId":"s","type":"my/event","data":{},"ignorable":false}"#,
         r#"{"sessionId":"s","type":"my/event","data":{},"ignorable":null}"#,
         r#"{"sessionId":"s","type":"my/event","data":{},"ignorable":[1,2]}"#,
-        r#"{"sessionId":"s","type":"\ud800","data":{},"ignorable":true}"#,
         r#"{"sessionId":"s","type":"session/title","data":{},"durable":true}"#,
         r#"{"sessionId":"s","type":"session/title","data":{},"durable":false}"#,
         r#"{"sessionId":"s","type":"session/title","data":{},"durable":null}"#,
@@ -125,13 +125,9 @@ fn by_hand() {
         r#"{"sessionId":"s","sessionId":"s","type":"session/title","data":{}}"#,
         r#"{"sessionId":"s","type":"session/title","data":{},"\u0064ata":{}}"#,
         r#"{"sessionId":"s","type":"session/title","data":-0}"#,
-        r#"{"sessionId":"s","type":"session/title","data":{"a":[1e999]}}"#,
-        r#"{"sessionId":"s","type":"session/title","data":{"a":1,"\u0061":2}}"#,
         r#"{"sessionId":"s","type":"session/title","data":[[[[[[]]]]]]}"#,
-        r#"{"sessionId":"s","type":"session/title","data":[[[[[]]]]]}"#,
         "{\"sessionId\":\"s\",\"type\":\"session/title\",\"data\":\"a\u{2028}\u{2029}\u{85}b\"}",
         "{\"sessionId\":\"s\u{2028}\",\"type\":\"session/title\",\"data\":1}",
-        "{\"sessionId\":\"s\",\"type\":\"my\u{2028}event\",\"data\":1}",
         "{\t\"sessionId\" :\r\"s\" , \"type\":\"session/title\",\"data\": { \"a\" : [ 1 , 2 ] } }",
         r#"{}"#,
         r#"[]"#,
@@ -139,11 +135,6 @@ fn by_hand() {
         r#"5"#,
     ];
     let mut lines: Vec<String> = params.into_iter().map(request).collect();
-    lines.push(request(&format!(
-        r#"{{"sessionId":"s","type":"session/title","data":"{}"}}"#,
-        "x".repeat(1_990)
-    )));
-    lines.push(request(&format!(r#"{{"sessionId":"{}","type":"session/title","data":1}}"#, "n".repeat(900))));
     let good = r#""method":"session/append","params":{"sessionId":"s","type":"session/title","data":1}}"#;
     for id in [
         "null",
@@ -269,17 +260,10 @@ fn event() -> impl Strategy<Value = (String, String, Option<String>)> {
         (Just(format!("\"{kind}\"")), Just(data.to_owned()), Just(op.map(str::to_owned)))
     };
     let user = r#"{"role":"user","content":[],"source":{"kind":"user"}}"#;
-    let named =
-        r#"{"id":"m","role":"user","content":[{"type":"text","text":"a b"}],"source":{"kind":"user"}}"#;
-    let model = r#"{"turn":1,"step":1,"message":{"role":"assistant","content":[],"source":{"kind":"model","provider":"p","model":"m"}}}"#;
     prop_oneof![
         3 => fixed("turn/start", r#"{"turn":1}"#, None),
-        2 => fixed("step/start", r#"{"turn":1,"step":1}"#, None),
-        2 => fixed("turn/end", r#"{"turn":1,"reason":{"kind":"completed"}}"#, None),
         3 => fixed("user/message", user, Some("\"append\"")),
-        3 => fixed("user/message", named, Some("\"append\"")),
-        1 => fixed("user/message", named, Some(r#"{"op":"replace","start":1,"end":1}"#)),
-        2 => fixed("assistant/message", model, Some("\"append\"")),
+        1 => fixed("user/message", user, Some(r#"{"op":"replace","start":1,"end":1}"#)),
         2 => ("\"(session/title|my/event|todo/write)\"", json(), Just(None)),
         1 => (json(), json(), prop::option::of(json())),
     ]
