@@ -75,6 +75,9 @@ fn pipelined_appends_of_a_failed_write_are_each_refused_and_may_be_sent_again() 
         ("session/append", large),
         ("session/append_batch", batch),
         ("session/append", with(small(2), json!({"durable": true}))),
+        // Refusals that tell of what is not stored.
+        ("session/append", with(small(5), json!({"expectedSeq": 1}))),
+        ("session/append", with(small(5), json!({"expectedSeq": 1, "durable": true}))),
     ];
     let all = refused.iter().map(|(method, params)| ((*method).to_owned(), params.clone()));
     let other = ("session/append".to_owned(), append("other", &note(1)));
@@ -99,9 +102,9 @@ fn pipelined_appends_of_a_failed_write_are_each_refused_and_may_be_sent_again() 
     assert_eq!(std::fs::read(log_of(store.path(), "s")).unwrap(), before);
     let told = |notice: &&Value| notice["method"] == "session/event" && notice["params"]["sessionId"] == "s";
     assert_eq!(daemon.notices.iter().filter(told).count(), 1, "what is taken back was announced to nobody");
-    // Sent again one by one, all but the large one are taken.
+    // Sent again one by one, all but the large one and those that come too late are taken.
     for (at, (method, params)) in refused.iter().enumerate() {
-        assert_eq!(daemon.call(method, params.clone()).is_ok(), at != 2, "{params}");
+        assert_eq!(daemon.call(method, params.clone()).is_ok(), !matches!(at, 2 | 5 | 6), "{params}");
     }
     assert_eq!(daemon.events("s").len(), 5);
     daemon.end();

@@ -566,7 +566,7 @@ fn a_log_with_other_bytes_of_the_same_length_is_not_closed_and_can_be_rescued() 
         let text: &[u8] = b"{\"type\"";
         let mut places =
             bytes.windows(text.len()).enumerate().filter(|(_, found)| *found == text).map(|(at, _)| at);
-        let at = if end { places.last() } else { places.next() }.unwrap();
+        let at = if end { places.next_back() } else { places.next() }.unwrap();
         bytes[at] = b'x';
         std::fs::OpenOptions::new().write(true).open(&log).unwrap().write_all(&bytes).unwrap();
         for method in ["session/flush", "session/close"].into_iter().filter(|_| end) {

@@ -51,7 +51,7 @@ fn one_batch(service: &mut Service, request: &Request<'_>) -> bool {
                 end_result(out, done.duplicate());
             };
             let done = service.commit_batch(asked.place(), &batch, answer);
-            answered_directly(service, request.id, done)
+            answered_directly(service, request.id, asked.place().session, done)
         }
         _ => false,
     }
@@ -121,17 +121,33 @@ fn commit_directly(service: &mut Service, id: Id<'_>, place: Append<'_>, candida
         end_result(out, appended.duplicate);
     };
     let done = service.commit_one(place, candidate, answer);
-    answered_directly(service, id.text(), done)
+    answered_directly(service, id.text(), place.session, done)
 }
 
 /// Writes the error of what was not committed; false for a session that is not live, of which the table knows more.
 #[inline(always)]
-fn answered_directly<T>(service: &mut Service, id: &str, done: Result<T, Uncommitted>) -> bool {
+fn answered_directly<T>(
+    service: &mut Service,
+    id: &str,
+    session: &str,
+    done: Result<T, Uncommitted>,
+) -> bool {
     match done {
-        Ok(_) => return true,
-        Err(Uncommitted::Absent(_)) => return false,
-        Err(Uncommitted::Refused(refusal)) => write_error(&mut service.out, id, &refusal.into()),
-        Err(Uncommitted::Lost(error)) => write_error(&mut service.out, id, &error),
+        Ok(_) => true,
+        Err(Uncommitted::Absent(_)) => false,
+        Err(Uncommitted::Refused(refusal)) => refused_directly(service, id, session, &refusal.into()),
+        Err(Uncommitted::Lost(error)) => refused_directly(service, id, session, &error),
+    }
+}
+
+/// Of a session that this turn has touched, what was said stands or falls with the write: it may tell of events that are
+/// then taken back.
+#[cold]
+fn refused_directly(service: &mut Service, id: &str, session: &str, error: &WireError) -> bool {
+    let start = service.out.len();
+    write_error(&mut service.out, id, error);
+    if let Some(slot) = service.write_set.slot_of(session) {
+        service.write_set.answered(slot, start, service.out.len(), false);
     }
     true
 }
@@ -308,7 +324,8 @@ impl Service {
         }
     }
 
-    fn uncommitted<T>(&self, id: &str, error: Uncommitted) -> CallError<T> {
+    fn uncommitted<T>(&mut self, id: &str, error: Uncommitted) -> CallError<T> {
+        self.call.slot = self.write_set.slot_of(id);
         match error {
             Uncommitted::Absent(refusal) => self.absent(id, refusal).into(),
             Uncommitted::Refused(refusal) => refusal.into(),
