@@ -3,14 +3,15 @@
 //! [`Server`] knows no file descriptor: bytes come in and go out as arguments, and what waits for a store goes
 //! through [`crate::store::storage::Storage`].
 
-mod ambient;
 mod append_reader;
 mod call;
+mod clock;
 mod connection;
 mod dispatch;
 mod envelope;
 mod errors;
 mod history_stream;
+mod id_source;
 mod methods;
 mod order;
 mod panics;
@@ -28,9 +29,10 @@ mod trace;
 mod write_out;
 mod write_set;
 
-pub use ambient::{Clock, IdSource};
+pub use clock::Clock;
 pub use connection::DeclaredType;
 pub use envelope::{EnvelopeFault, Incoming, Request};
+pub use id_source::IdSource;
 pub use server::Server;
 pub use service::{Settings, WireLimits};
 pub use splice::Outlet;

@@ -133,7 +133,7 @@ impl Server {
         let Some((ticket, streaming)) = self.streams.give_up_first() else { return };
         self.queue.done(ticket);
         if streaming.opened {
-            self.let_go(&streaming.session, false);
+            self.close_unasked(&streaming.session, false);
         }
         self.refuse(&streaming.id, &error);
     }
@@ -168,7 +168,7 @@ impl Service {
 
     /// Lets go of a live session whose log and memory may differ. What its log holds can be loaded.
     pub(super) fn lose(&mut self, id: &SessionId) {
-        survives(|| drop(self.end(id.as_str())));
+        survives(|| drop(self.dispose(id.as_str())));
         survives(|| self.storage.discard(id));
     }
 

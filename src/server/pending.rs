@@ -421,7 +421,7 @@ impl Server {
             Some(Cancelled::Told(ticket)) => {
                 let Some(streaming) = self.streams.cancel(ticket) else { return };
                 if streaming.opened {
-                    self.let_go(&streaming.session, false);
+                    self.close_unasked(&streaming.session, false);
                 }
                 streaming.id
             }

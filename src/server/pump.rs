@@ -46,7 +46,7 @@ impl Server {
         let ids: Vec<SessionId> = service.store.sessions().map(|session| session.id().clone()).collect();
         for id in ids {
             // One that meets a bug keeps no other from being stored whole.
-            self.unsaved |= !self.guarded(|server| server.let_go(&id, true));
+            self.unsaved |= !self.guarded(|server| server.close_unasked(&id, true));
         }
         self.settle();
     }
@@ -64,12 +64,14 @@ impl Server {
             Ok(Released::Short { session, error }) if self.ending && error.is_taken() => {
                 self.rescue_at_end(session, None);
             }
-            Ok(Released::Short { error, .. }) | Err(error) => self.lost(&names.join(", "), &error.into()),
+            Ok(Released::Short { error, .. }) | Err(error) => {
+                self.report_unsaved(&names.join(", "), &error.into())
+            }
         }
     }
 
     /// Says which session is not stored with all that was answered, and why.
-    fn lost(&mut self, id: &str, why: &WireError) {
+    fn report_unsaved(&mut self, id: &str, why: &WireError) {
         let id: String = id.chars().flat_map(char::escape_debug).collect();
         tracing::error!("session {id} is not stored whole: {}", why.message());
         self.unsaved = true;
@@ -90,17 +92,17 @@ impl Server {
                 let context = &mut Context::at(0, &mut service.settings.ids);
                 match service.store.mint(context) {
                     Ok(other) => self.rescue_at_end(session, Some(other)),
-                    Err(refusal) => self.lost(session.id().as_str(), &refusal.into()),
+                    Err(refusal) => self.report_unsaved(session.id().as_str(), &refusal.into()),
                 }
             }
-            Err(error) => self.lost(session.id().as_str(), &error.into()),
+            Err(error) => self.report_unsaved(session.id().as_str(), &error.into()),
         }
     }
 
     /// Closes a session for which no request asks.
-    pub(super) fn let_go(&mut self, id: &SessionId, announced: bool) {
+    pub(super) fn close_unasked(&mut self, id: &SessionId, announced: bool) {
         let Some(service) = self.service.as_mut() else { return };
-        let session = if announced { service.end(id.as_str()) } else { service.forget(id.as_str()) };
+        let session = if announced { service.dispose(id.as_str()) } else { service.evict(id.as_str()) };
         if let Ok(session) = session
             && !session.is_ephemeral()
         {
@@ -244,7 +246,7 @@ impl Server {
             }
             Undo::Nothing => {}
             Undo::Close(id) => {
-                drop(service.forget(id.as_str()));
+                drop(service.evict(id.as_str()));
                 service.storage.discard(&id); // what has a file all the same can be loaded
             }
             Undo::Retract(id, from) => service.retract(&id, from),

@@ -6,10 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use jsonrpsee::types::ErrorObjectOwned;
 use serde::Serialize;
 
-use super::ambient::{Clock, IdSource};
 use super::call::{AfterCall, Answer, Call, CallError};
+use super::clock::Clock;
 use super::connection::Connection;
 use super::history_stream::begin_update;
+use super::id_source::IdSource;
 use super::splice::StreamSink;
 use super::write_set::WriteSet;
 use crate::acp::{Follower, Options, Replay, Updates};
@@ -259,7 +260,7 @@ impl Service {
     }
 
     /// Says that a session is no longer live.
-    pub(super) fn disposed(&mut self, session: &Session) {
+    pub(super) fn announce_disposed(&mut self, session: &Session) {
         if self.connection.wants(Notice::Disposed) {
             let (id, instance) = (quote(session.id().as_str()), quote(&session.instance().0));
             let params = format!("{{\"sessionId\":{id},\"instanceId\":{instance}}}");

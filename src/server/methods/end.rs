@@ -81,7 +81,7 @@ impl Service {
     }
 
     fn close_settled(&mut self, id: &str) -> Answer<Face<EmptyResult>> {
-        if let Ok(session) = self.end(id)
+        if let Ok(session) = self.dispose(id)
             && !session.is_ephemeral()
         {
             let release = |reply| Request::Release { session, reply };
@@ -98,7 +98,7 @@ impl Service {
         let delete = |reply| Request::Delete { id, reply };
         Err(CallError::need(delete, move |service, deleted| {
             deleted?;
-            let _ = service.end(&params.session_id); // it need not have been live
+            let _ = service.dispose(&params.session_id); // it need not have been live
             Ok(service.empty())
         }))
     }
@@ -111,14 +111,14 @@ impl Service {
     }
 
     /// Takes a live session out of the store and says so.
-    pub(in crate::server) fn end(&mut self, id: &str) -> Result<Box<Session>, Refusal> {
-        let session = self.forget(id)?;
-        self.disposed(&session);
+    pub(in crate::server) fn dispose(&mut self, id: &str) -> Result<Box<Session>, Refusal> {
+        let session = self.evict(id)?;
+        self.announce_disposed(&session);
         Ok(session)
     }
 
     /// Takes a live session out of the store that nobody was told of.
-    pub(in crate::server) fn forget(&mut self, id: &str) -> Result<Box<Session>, Refusal> {
+    pub(in crate::server) fn evict(&mut self, id: &str) -> Result<Box<Session>, Refusal> {
         let session = self.store.close(id)?;
         self.followers.remove(session.id());
         Ok(Box::new(session))

@@ -53,7 +53,7 @@ impl Service {
 
     /// A live session goes on under another id, under which it is stored: its old life ends, and a new one begins.
     fn rename(&mut self, id: &SessionId, other: SessionId, epoch: u64) -> Answer<Opened> {
-        let session = self.end(id.as_str())?;
+        let session = self.dispose(id.as_str())?;
         let invariants = session.invariants();
         let (header, inherited, history) = session.into_parts();
         let restore =
