@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::between;
+use super::exit_code::{COULD_NOT_START, FOUND_SOMETHING, USAGE};
 use crate::disk::catalog::find::{FindError, find};
 use crate::disk::catalog::list::Skipped;
 use crate::disk::fs::os::OsFs;
@@ -18,10 +19,6 @@ use crate::store::check::progress::Progress;
 use crate::store::check::report::{Summary, shown};
 use crate::store::check::survey::{News, Surveyor};
 use crate::store::{Root, RootError, StoreChoice};
-
-const FOUND_SOMETHING: u8 = 1;
-const USAGE: u8 = 2;
-const COULD_NOT_START: u8 = 3;
 
 /// The flags of `sessiond verify`.
 #[derive(Debug, clap::Args)]

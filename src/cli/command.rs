@@ -5,13 +5,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use super::exit_code::could_not_start;
 use super::schema::{SchemaArgs, run_schema};
 use super::serve::{ServeArgs, run_serve};
 use super::{RepairArgs, ReplayArgs, VerifyArgs, main_repair, main_replay, main_verify};
 use crate::daemon::outlive_file_size_limit;
-
-/// Exit code of a command that could not start.
-pub(super) const COULD_NOT_START: u8 = 3;
 
 /// What stands below a short help text.
 const MORE: &str = "Limits, clock, ids and more: sessiond --help";
@@ -67,9 +65,4 @@ fn reported(
     let stderr = std::io::stderr();
     let progress = stderr.is_terminal().then(|| Box::new(std::io::stderr()) as Box<dyn Write + Send>);
     run(&mut std::io::BufWriter::new(std::io::stdout().lock()), &mut std::io::stderr(), progress)
-}
-
-pub(super) fn could_not_start(error: &dyn std::error::Error) -> ExitCode {
-    let _ = writeln!(std::io::stderr(), "sessiond could not start: {error}");
-    ExitCode::from(COULD_NOT_START)
 }

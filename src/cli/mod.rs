@@ -2,6 +2,7 @@
 
 mod check;
 mod command;
+mod exit_code;
 mod flag_table;
 mod flags;
 mod replay;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::exit_code::{COULD_NOT_START, FOUND_SOMETHING};
 use crate::replay::{Options, run};
 
 /// The flags of `sessiond replay`.
@@ -41,7 +42,7 @@ pub fn main_replay(args: ReplayArgs, out: &mut dyn Write, err: &mut dyn Write) -
         Ok(summary) => summary,
         Err(error) => {
             let _ = writeln!(err, "sessiond replay: {error}");
-            return ExitCode::from(3);
+            return ExitCode::from(COULD_NOT_START);
         }
     };
     let plural = if summary.files == 1 { "" } else { "s" };
@@ -52,7 +53,7 @@ pub fn main_replay(args: ReplayArgs, out: &mut dyn Write, err: &mut dyn Write) -
         (failed, _) => writeln!(out, "{} transcript{plural}: {good} good, {failed} failed", summary.files),
     };
     if summary.failed > 0 || written.and_then(|()| out.flush()).is_err() {
-        return ExitCode::from(1);
+        return ExitCode::from(FOUND_SOMETHING);
     }
     ExitCode::SUCCESS
 }

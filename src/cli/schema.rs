@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::command::COULD_NOT_START;
+use super::exit_code::COULD_NOT_START;
 use crate::protocol::schema;
 
 #[derive(Args)]

@@ -12,7 +12,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::between;
-use super::command::{COULD_NOT_START, could_not_start};
+use super::exit_code::{COULD_NOT_START, could_not_start};
 use crate::daemon::{End, background, canonical_path, serve};
 use crate::replay::{Recorder, Recording};
 use crate::server::{Clock, IdSource, Settings, WireLimits};

@@ -15,6 +15,9 @@ pub const NO_CWD: &str = "_no-cwd";
 /// The name of the lock holder's hint beside a log.
 pub(crate) const OWNER_FILE: &str = "session.owner";
 
+/// The name of the disposable summary beside a log.
+pub(crate) const SUMMARY_FILE: &str = "session.summary.json";
+
 /// A project key is cut to this many characters before `--` is put on both sides.
 const MAX_KEY_CHARS: usize = 251;
 

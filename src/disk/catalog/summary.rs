@@ -13,14 +13,11 @@ use twox_hash::XxHash64;
 
 use crate::disk::fs::{FileSystem, ReadAt, read_full};
 use crate::disk::live::temporary::temporary_name;
-use crate::disk::paths::LogPath;
+use crate::disk::paths::{LogPath, SUMMARY_FILE};
 use crate::disk::read::damage::Refused;
 use crate::disk::read::reader::{Sink, StoredEvent};
 use crate::json::{Json, Type, quote_into};
 use crate::log::{ForeignTypes, Kind, LastActive, LastTitle, LongestEvent, Offset};
-
-/// The summary's name in the session directory.
-pub(in crate::disk) const SUMMARY_FILE: &str = "session.summary.json";
 
 /// What a summary says to be. An earlier one has no checksum, and another idea of the title and of activity: it is not
 /// believed.

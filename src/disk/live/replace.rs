@@ -6,9 +6,8 @@ use std::sync::Arc;
 use super::lock::{Lock, contained};
 use super::publish::{Piece, PublishError, copy_all, step, write_all};
 use super::temporary::Temporary;
-use crate::disk::catalog::summary::SUMMARY_FILE;
 use crate::disk::fs::{File, FileSystem};
-use crate::disk::paths::LogPath;
+use crate::disk::paths::{LogPath, SUMMARY_FILE};
 
 /// A repaired log under a temporary name, synced and locked; gone when dropped without [`commit`](Self::commit).
 pub struct Replacement {

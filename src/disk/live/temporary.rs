@@ -12,9 +12,8 @@ use std::sync::Arc;
 use super::lock::{Lock, LockError, Named, contained};
 use super::publish::{PublishError, step};
 use crate::disk::catalog::find::is_absent;
-use crate::disk::catalog::summary::SUMMARY_FILE;
 use crate::disk::fs::{DirEntry, File, FileKind, FileSystem};
-use crate::disk::paths::{Encoding, LogPath};
+use crate::disk::paths::{Encoding, LogPath, SUMMARY_FILE};
 
 /// A new file beside a log, locked, under a name that nobody else has thought of; the name is gone when this is dropped.
 pub(in crate::disk) struct Temporary {

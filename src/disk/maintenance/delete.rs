@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::catalog::find::{Later, OddPlace, Place, find_all, is_absent, later_in, right_of};
-use crate::disk::catalog::summary::SUMMARY_FILE;
 use crate::disk::fs::{File, FileKind, FileSystem, what_helps};
 use crate::disk::live::lock::{Holder, Lock, LockError};
 use crate::disk::live::temporary::{is_temporary, remove_left_over};
-use crate::disk::paths::{Encoding, LogPath, OWNER_FILE, is_cut};
+use crate::disk::paths::{Encoding, LogPath, OWNER_FILE, SUMMARY_FILE, is_cut};
 use crate::log::SessionId;
 
 /// What programs that write later generations lock, in the session directory (FOREIGN 1).
