@@ -142,7 +142,12 @@ fn check_open(local: &mut Local, id: &str, opened: &Value, ok: &Value, context: 
     assert_eq!(opened["nextSeq"], expected.len(), "{context}");
     assert_eq!(opened["firstLiveSeq"], expected.len(), "{context}");
     let inspected = local.ok("session/inspect", json!({"sessionId": id, "limit": 1}));
-    assert_eq!(inspected["problems"], json!([]), "{context}");
+    // Beside what only a model provider would refuse, what the first write cuts off is told, and nothing else.
+    let told: Vec<&str> =
+        inspected["problems"].as_array().unwrap().iter().map(|told| told.as_str().unwrap()).collect();
+    let of_log = told.iter().filter(|told| !told.ends_with("makes a request that providers accept"));
+    let cut = opened["repaired"]["cutBytes"].as_u64().is_some_and(|bytes| bytes > 0);
+    assert_eq!(of_log.count(), usize::from(cut), "{context}: {told:?}");
     for (event, line) in local.events(id).iter().zip(expected) {
         let line = readable(line);
         assert!(support::same_value(event, &line), "{context}: {event} is not {line}");
