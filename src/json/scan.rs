@@ -95,8 +95,8 @@ impl Scratch {
         Ok((value, checks))
     }
 
-    /// Takes the value at the front of a text, likely spelt as others with its hint, and says where it ends. None for what
-    /// is no value, and for one with more values in it than a tape notes.
+    /// Takes the value at the front of a text that is likely spelt as others with its hint, and says where it ends. `None` if
+    /// no value stands there, or if the value holds more values than a tape notes.
     #[inline]
     pub(super) fn note_first(&mut self, text: &str, hint: TemplateKey) -> Option<(usize, Checks)> {
         self.tape.clear();

@@ -64,7 +64,7 @@ impl Log {
     /// Encodes an event at the end and gives its seq. `time` must be a safe integer.
     ///
     /// True after the call: a new segment was begun for it, so that a caller who keeps states per
-    /// segment can take one. Of segments that were [adopted](Self::put) one is told in each 1 MiB.
+    /// segment can take one. Of [adopted](Self::put) segments, one in each 1 MiB counts as new.
     pub fn push(&mut self, draft: &Draft<'_>, time: i64) -> (Seq, bool) {
         let (event, fresh) = self.put(draft, draft.max_len(), time);
         (event.seq(), fresh)

@@ -31,7 +31,7 @@ pub struct Header {
     /// The system prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// The tools that the model is told of.
+    /// The tools that are offered to the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<ToolSpec>>,
     /// A session prefix; never mixed into the messages.
@@ -39,7 +39,7 @@ pub struct Header {
     pub prefix: Option<Vec<Value>>,
 }
 
-/// A tool that the model is told of.
+/// A tool that is offered to the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolSpec {
     /// Its name.

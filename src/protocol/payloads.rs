@@ -311,7 +311,7 @@ pub struct UserMessage {
 /// Who spoke: the kind `user`; `plugin`, with its name; and others that speak for the user, with members of theirs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UserSource {
-    /// Only what is of the kind `user` is told to ACP clients as the user's words.
+    /// ACP clients see a message as the user's words only if its kind is `user`.
     #[schemars(length(min = 1))]
     pub kind: String,
     /// The plugin's name.

@@ -193,7 +193,7 @@ pub struct RequestHeader {
     /// The system prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<RawJson>,
-    /// The tools that the model is told of.
+    /// The tools that are offered to the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<RawJson>,
     /// A session prefix; never mixed into the messages.

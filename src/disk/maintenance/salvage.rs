@@ -38,7 +38,7 @@ pub fn save_whole(fs: &Arc<dyn FileSystem>, path: &Path, log: &dyn File, len: u6
     save(fs, path, log, 0, len, &|attempt| format!(".backup-{}", attempt + 1))
 }
 
-/// What is told of files that hold what was cut off a log: their names, up to eight; nothing where there are none.
+/// Names the files that hold what was cut off a log: eight at most, and how many more there are. `None` without files.
 pub(crate) fn told(cuts: &[String]) -> Option<String> {
     const MOST: usize = 8;
     let (named, more) = cuts.split_at_checked(MOST).unwrap_or((cuts, &[]));
